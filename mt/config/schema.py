@@ -1,0 +1,351 @@
+"""Every option of the application: its type, default, range and meaning.
+
+Contract: these dataclasses are the whole configuration. Each field is declared with `option`, which
+keeps its one-sentence description and its range beside the default; `mt.config.validate` checks the
+ranges and the relations between fields, `mt.config.app` prints the descriptions in ``--help``.
+Not in here: Hydra, YAML, and any behaviour.
+
+The YAML files in ``conf/`` choose values; the defaults below are what an option means when no YAML
+sets it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Optional
+
+
+def option(
+    default: Any,
+    doc: str,
+    *,
+    gt: float | None = None,
+    ge: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+) -> Any:
+    """A dataclass field with its description and its range (bounds as in mathematics: gt is ``>``)."""
+    bounds = {"gt": gt, "ge": ge, "lt": lt, "le": le}
+    metadata = {"doc": doc, "bounds": {name: b for name, b in bounds.items() if b is not None}}
+    if dataclasses.is_dataclass(default):
+        return dataclasses.field(default_factory=default, metadata=metadata)  # type: ignore[arg-type]
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+class CorpusKind(Enum):
+    """Where the parallel text comes from."""
+
+    multi30k = "multi30k"
+    files = "files"
+
+
+class InvalidUtf8(Enum):
+    """What to do with bytes that are not UTF-8."""
+
+    error = "error"
+    replace = "replace"
+
+
+class TokenizerModel(Enum):
+    """SentencePiece's two algorithms."""
+
+    unigram = "unigram"
+    bpe = "bpe"
+
+
+class Normalization(Enum):
+    """What happens to text before it is cut into pieces."""
+
+    none = "none"
+    nfc = "nfc"
+    nfkc = "nfkc"
+    nmt_nfkc = "nmt_nfkc"
+    nfkc_cf = "nfkc_cf"
+    nmt_nfkc_cf = "nmt_nfkc_cf"
+
+
+class ModelKind(Enum):
+    """The family of the encoder–decoder."""
+
+    transformer = "transformer"
+
+
+class Norm(Enum):
+    """Where layer normalization stands: before each sublayer, or after the residual sum."""
+
+    pre = "pre"
+    post = "post"
+
+
+class Positions(Enum):
+    """How a position is told to the Transformer."""
+
+    sinusoidal = "sinusoidal"
+    learned = "learned"
+    rotary = "rotary"
+
+
+class Activation(Enum):
+    """The nonlinearity of the feed-forward layers."""
+
+    relu = "relu"
+    gelu = "gelu"
+
+
+class TieEmbeddings(Enum):
+    """Which of source embedding, target embedding and output layer are one matrix."""
+
+    all = "all"
+    decoder = "decoder"
+    none = "none"
+
+
+class ScoreKind(Enum):
+    """The score functions f(Q, K)."""
+
+    scaled_dot = "scaled_dot"
+    dot = "dot"
+
+
+class OptimizerKind(Enum):
+    """The update rules."""
+
+    adamw = "adamw"
+    adam = "adam"
+
+
+class ScheduleKind(Enum):
+    """How the learning rate moves after the warm-up."""
+
+    constant = "constant"
+    linear = "linear"
+    cosine = "cosine"
+    inverse_sqrt = "inverse_sqrt"
+    noam = "noam"
+
+
+class Precision(Enum):
+    """The number format of the matrix products (weights stay fp32)."""
+
+    fp32 = "fp32"
+    bf16 = "bf16"
+    fp16 = "fp16"
+
+
+class ValidMetric(Enum):
+    """What decides which checkpoint is best."""
+
+    bleu = "bleu"
+    loss = "loss"
+
+
+class OutputFormat(Enum):
+    """What `mt.translate` writes."""
+
+    text = "text"
+    jsonl = "jsonl"
+
+
+@dataclass
+class DataConfig:
+    """The parallel corpus and what is kept of it."""
+
+    kind: CorpusKind = option(CorpusKind.files, "multi30k (known corpus) or files (your own pairs)")
+    source: str = option("fr", "language to translate from (also the file suffix of known corpora)")
+    target: str = option("en", "language to translate to")
+    root: Optional[str] = option(None, "folder with a known corpus's files (plain or .gz); null downloads them")
+    train_source: Optional[str] = option(None, "training text, source side (plain, .gz, .xz or .zst)")
+    train_target: Optional[str] = option(None, "training text, target side; line N translates line N")
+    valid_source: Optional[str] = option(None, "validation text, source side")
+    valid_target: Optional[str] = option(None, "validation text, target side")
+    test_source: Optional[str] = option(None, "test text, source side (optional)")
+    test_target: Optional[str] = option(None, "test text, target side (optional)")
+    max_length: int = option(256, "drop training pairs with a side longer than this many pieces", ge=1)
+    max_length_ratio: float = option(9.0, "drop training pairs where one side has this many times the other's pieces", ge=1)
+    invalid_utf8: InvalidUtf8 = option(InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD")
+    strict: bool = option(False, "treat control characters in the text as errors instead of cleaning them")
+    cache: str = option(".cache/mt", "folder for downloads, tokenizers and token stores")
+
+
+@dataclass
+class TokenizerConfig:
+    """How text becomes pieces (SentencePiece)."""
+
+    model: TokenizerModel = option(TokenizerModel.unigram, "unigram or bpe")
+    vocab_size: int = option(8000, "number of pieces, special and byte pieces included", ge=8)
+    hard_vocab_limit: bool = option(False, "error when the corpus cannot fill vocab_size, instead of lowering it")
+    joint: bool = option(True, "one vocabulary for both languages instead of one each")
+    character_coverage: float = option(1.0, "share of the training characters that get a piece", gt=0, le=1)
+    byte_fallback: bool = option(True, "spell characters without a piece as bytes, so that nothing is unknown")
+    normalization: Normalization = option(Normalization.nfc, "none, nfc, nfkc, nmt_nfkc, or *_cf with case folding")
+    threads: int = option(2, "threads used to train it (the result does not depend on it)", ge=1)
+
+
+@dataclass
+class ModelConfig:
+    """The encoder–decoder's shape."""
+
+    kind: ModelKind = option(ModelKind.transformer, "transformer")
+    width: int = option(256, "size of a position's vector (d_model)", ge=1)
+    heads: int = option(4, "attention heads; must divide width", ge=1)
+    ffn_width: int = option(1024, "inner size of the feed-forward layers", ge=1)
+    encoder_layers: int = option(4, "layers of the encoder", ge=1)
+    decoder_layers: int = option(4, "layers of the decoder", ge=1)
+    norm: Norm = option(Norm.pre, "pre (before each sublayer) or post (after each residual sum)")
+    activation: Activation = option(Activation.relu, "relu or gelu")
+    positions: Positions = option(Positions.sinusoidal, "sinusoidal, learned or rotary")
+    max_positions: int = option(512, "longest side in pieces, end-of-sentence included", ge=2)
+    tie_embeddings: TieEmbeddings = option(TieEmbeddings.all, "all, decoder (target embedding = output) or none")
+    dropout: float = option(0.1, "dropout on embeddings and on every residual branch", ge=0, lt=1)
+    attention_dropout: float = option(0.0, "dropout on attention weights", ge=0, lt=1)
+    activation_dropout: float = option(0.0, "dropout inside the feed-forward layers", ge=0, lt=1)
+
+
+@dataclass
+class AttentionConfig:
+    """Which score function is used where."""
+
+    score: ScoreKind = option(ScoreKind.scaled_dot, "score function of all three places")
+    encoder: Optional[ScoreKind] = option(None, "score of the encoder's self-attention; null = attention.score")
+    decoder: Optional[ScoreKind] = option(None, "score of the decoder's masked self-attention; null = attention.score")
+    cross: Optional[ScoreKind] = option(None, "score of the cross-attention; null = attention.score")
+
+
+@dataclass
+class OptimizerConfig:
+    """The update rule."""
+
+    kind: OptimizerKind = option(OptimizerKind.adamw, "adamw or adam")
+    lr: float = option(1e-3, "peak learning rate (for schedule=noam: a factor on the paper's formula)", gt=0)
+    beta1: float = option(0.9, "decay of the first moment", ge=0, lt=1)
+    beta2: float = option(0.98, "decay of the second moment", ge=0, lt=1)
+    eps: float = option(1e-9, "added to the root of the second moment", gt=0)
+    weight_decay: float = option(0.0, "decoupled for adamw, L2 for adam; never on biases, norms", ge=0)
+
+
+@dataclass
+class ScheduleConfig:
+    """The learning rate over time."""
+
+    kind: ScheduleKind = option(ScheduleKind.inverse_sqrt, "constant, linear, cosine, inverse_sqrt or noam")
+    warmup_steps: int = option(400, "updates of linear warm-up from zero", ge=0)
+    final_ratio: float = option(0.0, "linear, cosine: last rate as a share of the peak", ge=0, le=1)
+
+
+@dataclass
+class TrainingConfig:
+    """The loop: budgets, batches, validation, checkpoints."""
+
+    max_steps: Optional[int] = option(None, "stop after this many updates", ge=1)
+    max_epochs: Optional[int] = option(None, "stop after this many passes over the data", ge=1)
+    max_minutes: Optional[float] = option(None, "stop after this much time in the loop, validation included", gt=0)
+    batch_tokens: int = option(4096, "target tokens per update and process, padding included, before accumulation", ge=1)
+    accumulate: int = option(1, "micro-batches summed into one update", ge=1)
+    label_smoothing: float = option(0.1, "probability mass spread over the whole vocabulary", ge=0, lt=1)
+    clip_norm: float = option(1.0, "gradients are scaled down to this norm; 0 = off", ge=0)
+    precision: Precision = option(Precision.fp32, "fp32, bf16 or fp16 (CUDA only)")
+    compile: bool = option(False, "torch.compile the encoder and decoder (needs a C++ compiler on CPU)")
+    ema_decay: float = option(0.0, "validate and keep an exponential average of the weights; 0 = off", ge=0, lt=1)
+    average_last: int = option(1, "average the weights of this many last checkpoints at the end; 1 = off", ge=1)
+    validate_every_steps: Optional[int] = option(None, "validate after this many updates; null = see validate_every_epochs", ge=1)
+    validate_every_epochs: float = option(1.0, "validate after this many epochs (fractions too)", gt=0)
+    valid_metric: ValidMetric = option(ValidMetric.bleu, "bleu (higher is better) or loss (lower is better) picks the best")
+    valid_beam: int = option(1, "beam of the validation decoding; 1 = greedy", ge=1)
+    valid_max_sentences: Optional[int] = option(None, "decode only the first N validation sentences; null = all", ge=1)
+    patience: Optional[int] = option(None, "stop after this many validations without a better metric", ge=1)
+    save_every_steps: Optional[int] = option(None, "save after this many updates besides at each validation", ge=1)
+    keep_last: int = option(2, "checkpoints kept besides the best", ge=1)
+    log_every_steps: int = option(50, "updates between log lines and metric points", ge=1)
+    prefetch_batches: int = option(8, "batches made ahead in the background; 0 = none", ge=0)
+    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1)
+    samples: int = option(4, "validation sentences shown as translations and attention maps", ge=0)
+    tensorboard: bool = option(True, "write TensorBoard events into the run folder")
+    progress: bool = option(True, "show a progress bar on a terminal (log lines elsewhere)")
+
+
+@dataclass
+class DecodingConfig:
+    """The search for a translation."""
+
+    beam: int = option(5, "hypotheses kept per sentence; 1 = greedy", ge=1)
+    n_best: int = option(1, "translations returned per sentence; at most beam", ge=1)
+    length_penalty: float = option(0.6, "alpha of the GNMT penalty ((5+length)/6)^alpha; 0 = plain log-probability", ge=0)
+    max_length_ratio: float = option(1.5, "longest output = floor(ratio x source pieces) + max_length_extra", ge=0)
+    max_length_extra: int = option(10, "see max_length_ratio", ge=0)
+    no_repeat_ngram: int = option(0, "never produce an n-gram of this order twice; 0 = off", ge=0)
+    batch_tokens: int = option(2048, "source tokens x beam decoded together", ge=1)
+
+
+@dataclass
+class DecodingOverrides:
+    """Decoding options given to translate or evaluate; null keeps what the run was configured with."""
+
+    beam: Optional[int] = option(None, "hypotheses kept per sentence; 1 = greedy", ge=1)
+    n_best: Optional[int] = option(None, "translations returned per sentence; at most beam", ge=1)
+    length_penalty: Optional[float] = option(None, "alpha of the GNMT length penalty", ge=0)
+    max_length_ratio: Optional[float] = option(None, "longest output = floor(ratio x source pieces) + max_length_extra", ge=0)
+    max_length_extra: Optional[int] = option(None, "see max_length_ratio", ge=0)
+    no_repeat_ngram: Optional[int] = option(None, "never produce an n-gram of this order twice; 0 = off", ge=0)
+    batch_tokens: Optional[int] = option(None, "source tokens x beam decoded together", ge=1)
+
+
+@dataclass
+class TrainConfig:
+    """`python -m mt.train` and `python -m mt.prepare`."""
+
+    data: DataConfig = option(DataConfig, "the corpus")
+    tokenizer: TokenizerConfig = option(TokenizerConfig, "text to pieces")
+    model: ModelConfig = option(ModelConfig, "the encoder–decoder")
+    attention: AttentionConfig = option(AttentionConfig, "score functions")
+    optimizer: OptimizerConfig = option(OptimizerConfig, "the update rule")
+    schedule: ScheduleConfig = option(ScheduleConfig, "the learning rate over time")
+    training: TrainingConfig = option(TrainingConfig, "the loop")
+    decoding: DecodingConfig = option(DecodingConfig, "the search")
+    seed: int = option(1, "start of all randomness: weights, batches, dropout", ge=0)
+    device: str = option("auto", "auto, cpu, cuda or cuda:N")
+    runs: str = option("runs", "folder that holds run folders")
+    run: Optional[str] = option(None, "this run's folder; null = a name made of corpus and configuration under runs")
+    resume: Optional[str] = option(None, "go on with the run in this folder, with its own configuration")
+
+
+@dataclass
+class TranslateConfig:
+    """`python -m mt.translate`."""
+
+    run: Optional[str] = option(None, "run folder; null = the newest finished run under runs")
+    runs: str = option("runs", "folder that holds run folders")
+    checkpoint: Optional[str] = option(None, "a checkpoint folder of the run; null = the run's final model")
+    tokenizer: Optional[str] = option(None, "another tokenizer folder; refused unless it is the run's own")
+    input: Optional[str] = option(None, "text file, one sentence a line; null or - = standard input")
+    output: Optional[str] = option(None, "file to write; null or - = standard output")
+    format: OutputFormat = option(OutputFormat.text, "text (one line a sentence) or jsonl (n-best, scores, flags)")
+    report: Optional[str] = option(None, "also write counts (cut, unknown, changed digits …) to this JSON file")
+    show_unknown: bool = option(False, "write the unknown symbol instead of leaving it out")
+    invalid_utf8: InvalidUtf8 = option(InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD")
+    decoding: DecodingOverrides = option(DecodingOverrides, "the search")
+    device: str = option("auto", "auto, cpu, cuda or cuda:N")
+    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1)
+
+
+@dataclass
+class EvaluateConfig:
+    """`python -m mt.evaluate`."""
+
+    run: Optional[str] = option(None, "run folder; null = the newest finished run under runs (unless hypothesis is given)")
+    runs: str = option("runs", "folder that holds run folders")
+    checkpoint: Optional[str] = option(None, "a checkpoint folder of the run; null = the run's final model")
+    test_sets: Optional[list[str]] = option(None, "named test sets of the run's data; null = all that can be found")
+    data_root: Optional[str] = option(None, "folder of the corpus if it moved since training")
+    source: Optional[str] = option(None, "text file to translate and score instead of named test sets")
+    reference: list[str] = option([], "one or more reference files for source or hypothesis")
+    hypothesis: Optional[str] = option(None, "finished translations to score; needs reference, no run")
+    output: Optional[str] = option(None, "JSON file for the scores")
+    translations: Optional[str] = option(None, "folder for the translations that were scored, one file per test set")
+    lowercase: bool = option(False, "score without case (the signature says so)")
+    decoding: DecodingOverrides = option(DecodingOverrides, "the search")
+    device: str = option("auto", "auto, cpu, cuda or cuda:N")
+    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1)

@@ -1,0 +1,54 @@
+"""The errors a user can cause, one class per kind, each with its exit code.
+
+Contract: everything that a user's input (text, file, option) can make go wrong is raised as an
+`MTError` whose message says what, where and the way out. Entry points print the message alone
+(the traceback only with ``MT_DEBUG=1``) and exit with `exit_code`. Anything else that escapes is a
+bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class MTError(Exception):
+    """A problem the user can solve; the message is complete and stands alone."""
+
+    exit_code = 1
+
+
+class UsageError(MTError):
+    """The command line is wrong."""
+
+    exit_code = 2
+
+
+class ConfigError(MTError):
+    """One or more options are wrong; all of them are named at once.
+
+    Args:
+        problems: one sentence per problem, each naming its key and value.
+    """
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        if len(self.problems) == 1:
+            message = self.problems[0]
+        else:
+            listed = "\n".join(f"  - {problem}" for problem in self.problems)
+            message = f"{len(self.problems)} problems in the configuration:\n{listed}"
+        super().__init__(message)
+
+
+class DataError(MTError):
+    """A corpus file is missing, unreadable or inconsistent."""
+
+
+class TokenizerError(MTError):
+    """A tokenizer cannot be trained, read, or does not fit the model."""
+
+
+class CheckpointError(MTError):
+    """A run folder or checkpoint is missing, damaged or does not fit."""
