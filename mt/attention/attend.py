@@ -1,0 +1,82 @@
+"""From scores to a context: the one masked softmax of the project.
+
+Masks are boolean, True = may be attended. A row without any True gives zeros, never NaN, forward and
+backward, in every dtype.
+
+Shapes: B batch, H heads, T queries, S keys, K size of a key, C size of a value.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from mt.attention.scores import Score
+from mt.kernels.dropout import dropout
+
+
+def attend(
+    scores: Tensor, values: Tensor, mask: Tensor | None, *, dropout_probability: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """``softmax(scores) V`` over the keys that may be attended.
+
+    Args:
+        scores: (B, H, T, S).
+        values: (B, H, S, C).
+        mask: bool, broadcastable to (B, H, T, S), True = may be attended; None = all may.
+        dropout_probability: dropout on the weights; pass 0 outside training.
+
+    Returns:
+        context (B, H, T, C) and weights (B, H, T, S); the weights are those before dropout.
+    """
+    if mask is None:
+        weights = scores.softmax(-1)
+    else:
+        # A finite floor instead of -inf: a row without any True stays finite and is zeroed below.
+        hidden = ~mask
+        floor = torch.finfo(scores.dtype).min
+        weights = scores.masked_fill(hidden, floor).softmax(-1).masked_fill(hidden, 0.0)
+    used = dropout(weights, dropout_probability, training=dropout_probability > 0.0)
+    return used @ values, weights
+
+
+# Below this many scores per head and sentence two batched products beat the fused kernel on a CPU
+# (measured at 2 threads: 16 x 16 takes 2.0 ms against 5.3 ms).
+_FUSED_FROM = 128 * 128
+
+
+def attend_by_score(
+    score: Score,
+    query: Tensor,
+    prepared: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    *,
+    dropout_probability: float = 0.0,
+    with_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """`attend` on the scores of `query`, through PyTorch's fused kernel where that is faster.
+
+    Args:
+        score: the score function.
+        query: (B, H, T, K).
+        prepared: ``score.prepare_keys(keys)``.
+        values: (B, H, S, C).
+        mask: as in `attend`.
+        with_weights: whether the weights are wanted (the fused kernel does not give them).
+
+    Returns:
+        context (B, H, T, C), and weights (B, H, T, S) if `with_weights`.
+    """
+    sizeable = query.device.type != "cpu" or query.shape[-2] * prepared.shape[-2] >= _FUSED_FROM
+    if score.scale is None or with_weights or not sizeable:
+        scores = score(query, prepared)
+        context, weights = attend(scores, values, mask, dropout_probability=dropout_probability)
+        return context, weights if with_weights else None
+    context = F.scaled_dot_product_attention(
+        query, prepared, values, attn_mask=mask, dropout_p=dropout_probability, scale=score.scale
+    )
+    if mask is not None:
+        context = context.masked_fill(~mask.any(-1, keepdim=True), 0.0)
+    return context, None

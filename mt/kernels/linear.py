@@ -1,0 +1,130 @@
+"""Matrix products: the one `Linear` of the project, and the choice of the arithmetic behind it.
+
+Contract: `Linear` is `torch.nn.Linear` in every respect but two, both on the CPU only:
+
+* **bf16 products.** With ``precision=bf16`` the *inputs* of the three products (forward, gradient of
+  the input, gradient of the weight) are rounded to bfloat16; everything between the products stays
+  fp32. Autocast of the whole model also rounds the elementwise work, which gains nothing on a CPU
+  and was measured slower.
+* **oneDNN instead of MKL on AMD with AVX-512.** MKL runs its AVX2 kernels there; oneDNN's are about
+  twice as fast and still exact fp32. PyTorch reaches them through
+  ``set_float32_matmul_precision("medium")``, which is switched on around the product alone, since on
+  Intel it would round and elsewhere in the model it slows fused attention down.
+
+On CUDA the precision is set by autocast (see the trainer), not here.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from mt.config.schema import Precision
+
+
+@functools.cache
+def onednn_is_faster() -> bool:
+    """Whether fp32 products should go through oneDNN here: an AMD processor with AVX-512, and exact."""
+    if platform.system() != "Linux" or torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return False
+    try:
+        vendor = "AuthenticAMD" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    if not (vendor and torch.backends.mkldnn.is_available()):
+        return False
+    # The switch permits rounding to bf16; whether this machine then rounds is seen, not assumed.
+    sample = torch.linspace(-1.0, 1.0, 64 * 64).view(64, 64)
+    with _onednn(True):
+        product = sample @ sample
+    return torch.allclose(product.double(), sample.double() @ sample.double(), atol=1e-5)
+
+
+@contextmanager
+def _onednn(on: bool) -> Iterator[None]:
+    """Send fp32 products inside the block through oneDNN."""
+    if not on:
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def multiply(a: Tensor, b: Tensor, low_precision: bool = False) -> Tensor:
+    """``a @ b`` (2-D) by the fastest exact way, or with inputs rounded to bf16 and an fp32 result."""
+    if a.device.type != "cpu" or a.dtype != torch.float32:
+        return a @ b
+    if low_precision:
+        return (a.bfloat16() @ b.bfloat16()).float()
+    with _onednn(onednn_is_faster()):
+        return a @ b
+
+
+class _Product(torch.autograd.Function):
+    """``x Wᵀ`` with all three products of forward and backward through `multiply`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, low_precision: bool) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.low_precision = low_precision
+        return multiply(x, weight.t(), low_precision)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        x, weight = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        grad_x = multiply(grad, weight, ctx.low_precision) if ctx.needs_input_grad[0] else None
+        grad_weight = multiply(grad.t(), x, ctx.low_precision) if ctx.needs_input_grad[1] else None
+        return grad_x, grad_weight, None
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, low_precision: bool = False) -> Tensor:
+    """``x Wᵀ + b``: x (..., I), weight (O, I), bias (O,) → (..., O); see the module for `low_precision`."""
+    on_cpu = x.device.type == "cpu" and x.dtype == torch.float32
+    if not (on_cpu and (low_precision or onednn_is_faster())):
+        return F.linear(x, weight, bias)
+    rows: Tensor = _Product.apply(x.reshape(-1, x.shape[-1]), weight, low_precision)
+    out = rows.view(*x.shape[:-1], weight.shape[0])
+    return out if bias is None else out + bias
+
+
+class Linear(nn.Module):
+    """``y = x Wᵀ + b`` with Xavier-uniform weights and zero biases (Glorot & Bengio 2010).
+
+    Args:
+        inputs: I, size of the last axis of x.
+        outputs: size of the last axis of y.
+        parts: how many independent matrices are stacked in W (3 for query, key and value in one
+            product); each part is initialised by its own fan-in and fan-out.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, bias: bool = True, parts: int = 1) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        self.low_precision = False
+        bound = math.sqrt(6.0 / (inputs + outputs / parts))
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias, low_precision=self.low_precision)
+
+
+def set_precision(model: nn.Module, precision: Precision) -> None:
+    """Choose the arithmetic of every `Linear` in `model` on the CPU; fp16 has no CPU arithmetic here."""
+    for module in model.modules():
+        if isinstance(module, Linear):
+            module.low_precision = precision is Precision.bf16

@@ -1,0 +1,77 @@
+"""What every encoder–decoder offers to training, decoding and pictures, whatever it is inside.
+
+Shapes: B sentences, S source length, T target length, N real target positions, D width, V target
+vocabulary, L layers, H heads, J hypotheses (B times the beam). Masks are boolean, True = real.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from torch import Tensor, nn
+
+# A tree (dict, list, tuple) of tensors. `state["memory"]` holds what is constant per sentence, batch
+# axis 0 = sentences; `state["cache"]` what grows per hypothesis, batch axis 0 = hypotheses, those of
+# a sentence standing together.
+State = dict[str, Any]
+
+
+class Seq2Seq(nn.Module, ABC):
+    """Base of all models.
+
+    Attributes:
+        max_positions: longest source or target in pieces, end-of-sentence included.
+    """
+
+    max_positions: int
+
+    @abstractmethod
+    def forward(self, source: Tensor, source_mask: Tensor, target_input: Tensor, target_mask: Tensor) -> Tensor:
+        """Teacher-forced pass for training.
+
+        Args:
+            source: (B, S) ids; source_mask: (B, S).
+            target_input: (B, T) ids, begin-of-sentence first; target_mask: (B, T).
+
+        Returns:
+            (N, D): the states that predict the real target positions, in row-major order.
+        """
+
+    @abstractmethod
+    def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        """source (B, S) → memory (B, S, D), zeros at padding."""
+
+    @abstractmethod
+    def init_state(self, memory: Tensor, memory_mask: Tensor) -> State:
+        """The state before the first target piece, one hypothesis per sentence: memory (B, S, D)."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """One more piece of each hypothesis: tokens (J,) → logits (J, V) of the next, and the new state.
+
+        J may be any multiple of the sentences in ``state["memory"]``.
+        """
+
+    @abstractmethod
+    def cross_attention(self, source: Tensor, source_mask: Tensor, target_input: Tensor) -> Tensor:
+        """Weights (B, L, H, T, S) of each target position over the source, without dropout."""
+
+    @property
+    @abstractmethod
+    def output_weight(self) -> Tensor:
+        """(V, D) matrix of the output layer."""
+
+    @property
+    def output_bias(self) -> Tensor | None:
+        """(V,) bias of the output layer, or None."""
+        return None
+
+    @abstractmethod
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., D) → (..., V)."""
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Number of trained values; a matrix used in several places counts once."""
+    return sum(parameter.numel() for parameter in model.parameters())
