@@ -25,10 +25,14 @@ def option(
     ge: float | None = None,
     lt: float | None = None,
     le: float | None = None,
+    path: bool = False,
 ) -> Any:
-    """A dataclass field with its description and its range (bounds as in mathematics: gt is ``>``)."""
+    """A dataclass field with its description and its range (bounds as in mathematics: gt is ``>``).
+
+    ``path`` marks a file or folder: a leading ``~/`` then means the user's home.
+    """
     bounds = {"gt": gt, "ge": ge, "lt": lt, "le": le}
-    metadata = {"doc": doc, "bounds": {name: b for name, b in bounds.items() if b is not None}}
+    metadata = {"doc": doc, "bounds": {name: b for name, b in bounds.items() if b is not None}, "path": path}
     if dataclasses.is_dataclass(default):
         return dataclasses.field(default_factory=default, metadata=metadata)  # type: ignore[arg-type]
     if isinstance(default, list):
@@ -157,18 +161,28 @@ class DataConfig:
     kind: CorpusKind = option(CorpusKind.files, "multi30k (known corpus) or files (your own pairs)")
     source: str = option("fr", "language to translate from (also the file suffix of known corpora)")
     target: str = option("en", "language to translate to")
-    root: Optional[str] = option(None, "folder with a known corpus's files (plain or .gz); null downloads them")
-    train_source: Optional[str] = option(None, "training text, source side (plain, .gz, .xz or .zst)")
-    train_target: Optional[str] = option(None, "training text, target side; line N translates line N")
-    valid_source: Optional[str] = option(None, "validation text, source side")
-    valid_target: Optional[str] = option(None, "validation text, target side")
-    test_source: Optional[str] = option(None, "test text, source side (optional)")
-    test_target: Optional[str] = option(None, "test text, target side (optional)")
+    root: Optional[str] = option(
+        None, "folder with a known corpus's files (plain or .gz); null downloads them", path=True
+    )
+    train_source: Optional[str] = option(
+        None, "training text, source side (plain, .gz, .xz or .zst)", path=True
+    )
+    train_target: Optional[str] = option(
+        None, "training text, target side; line N translates line N", path=True
+    )
+    valid_source: Optional[str] = option(None, "validation text, source side", path=True)
+    valid_target: Optional[str] = option(None, "validation text, target side", path=True)
+    test_source: Optional[str] = option(None, "test text, source side (optional)", path=True)
+    test_target: Optional[str] = option(None, "test text, target side (optional)", path=True)
     max_length: int = option(256, "drop training pairs with a side longer than this many pieces", ge=1)
-    max_length_ratio: float = option(9.0, "drop training pairs where one side has this many times the other's pieces", ge=1)
-    invalid_utf8: InvalidUtf8 = option(InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD")
+    max_length_ratio: float = option(
+        9.0, "drop training pairs where one side has this many times the other's pieces", ge=1
+    )
+    invalid_utf8: InvalidUtf8 = option(
+        InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD"
+    )
     strict: bool = option(False, "treat control characters in the text as errors instead of cleaning them")
-    cache: str = option(".cache/mt", "folder for downloads, tokenizers and token stores")
+    cache: str = option(".cache/mt", "folder for downloads, tokenizers and token stores", path=True)
 
 
 @dataclass
@@ -177,11 +191,17 @@ class TokenizerConfig:
 
     model: TokenizerModel = option(TokenizerModel.unigram, "unigram or bpe")
     vocab_size: int = option(8000, "number of pieces, special and byte pieces included", ge=8)
-    hard_vocab_limit: bool = option(False, "error when the corpus cannot fill vocab_size, instead of lowering it")
+    hard_vocab_limit: bool = option(
+        False, "error when the corpus cannot fill vocab_size, instead of lowering it"
+    )
     joint: bool = option(True, "one vocabulary for both languages instead of one each")
     character_coverage: float = option(1.0, "share of the training characters that get a piece", gt=0, le=1)
-    byte_fallback: bool = option(True, "spell characters without a piece as bytes, so that nothing is unknown")
-    normalization: Normalization = option(Normalization.nfc, "none, nfc, nfkc, nmt_nfkc, or *_cf with case folding")
+    byte_fallback: bool = option(
+        True, "spell characters without a piece as bytes, so that nothing is unknown"
+    )
+    normalization: Normalization = option(
+        Normalization.nfc, "none, nfc, nfkc, nmt_nfkc, or *_cf with case folding"
+    )
     threads: int = option(2, "threads used to train it (the result does not depend on it)", ge=1)
 
 
@@ -199,7 +219,9 @@ class ModelConfig:
     activation: Activation = option(Activation.relu, "relu or gelu")
     positions: Positions = option(Positions.sinusoidal, "sinusoidal, learned or rotary")
     max_positions: int = option(512, "longest side in pieces, end-of-sentence included", ge=2)
-    tie_embeddings: TieEmbeddings = option(TieEmbeddings.all, "all, decoder (target embedding = output) or none")
+    tie_embeddings: TieEmbeddings = option(
+        TieEmbeddings.all, "all, decoder (target embedding = output) or none"
+    )
     dropout: float = option(0.1, "dropout on embeddings and on every residual branch", ge=0, lt=1)
     attention_dropout: float = option(0.0, "dropout on attention weights", ge=0, lt=1)
     activation_dropout: float = option(0.0, "dropout inside the feed-forward layers", ge=0, lt=1)
@@ -210,8 +232,12 @@ class AttentionConfig:
     """Which score function is used where."""
 
     score: ScoreKind = option(ScoreKind.scaled_dot, "score function of all three places")
-    encoder: Optional[ScoreKind] = option(None, "score of the encoder's self-attention; null = attention.score")
-    decoder: Optional[ScoreKind] = option(None, "score of the decoder's masked self-attention; null = attention.score")
+    encoder: Optional[ScoreKind] = option(
+        None, "score of the encoder's self-attention; null = attention.score"
+    )
+    decoder: Optional[ScoreKind] = option(
+        None, "score of the decoder's masked self-attention; null = attention.score"
+    )
     cross: Optional[ScoreKind] = option(None, "score of the cross-attention; null = attention.score")
 
 
@@ -242,22 +268,38 @@ class TrainingConfig:
 
     max_steps: Optional[int] = option(None, "stop after this many updates", ge=1)
     max_epochs: Optional[int] = option(None, "stop after this many passes over the data", ge=1)
-    max_minutes: Optional[float] = option(None, "stop after this much time in the loop, validation included", gt=0)
-    batch_tokens: int = option(4096, "target tokens per update and process, padding included, before accumulation", ge=1)
+    max_minutes: Optional[float] = option(
+        None, "stop after this much time in the loop, validation included", gt=0
+    )
+    batch_tokens: int = option(
+        4096, "target tokens per update and process, padding included, before accumulation", ge=1
+    )
     accumulate: int = option(1, "micro-batches summed into one update", ge=1)
     label_smoothing: float = option(0.1, "probability mass spread over the whole vocabulary", ge=0, lt=1)
     clip_norm: float = option(1.0, "gradients are scaled down to this norm; 0 = off", ge=0)
     precision: Precision = option(Precision.fp32, "fp32, bf16 or fp16 (CUDA only)")
     compile: bool = option(False, "torch.compile the encoder and decoder (needs a C++ compiler on CPU)")
-    ema_decay: float = option(0.0, "validate and keep an exponential average of the weights; 0 = off", ge=0, lt=1)
-    average_last: int = option(1, "average the weights of this many last checkpoints at the end; 1 = off", ge=1)
-    validate_every_steps: Optional[int] = option(None, "validate after this many updates; null = see validate_every_epochs", ge=1)
+    ema_decay: float = option(
+        0.0, "validate and keep an exponential average of the weights; 0 = off", ge=0, lt=1
+    )
+    average_last: int = option(
+        1, "average the weights of this many last checkpoints at the end; 1 = off", ge=1
+    )
+    validate_every_steps: Optional[int] = option(
+        None, "validate after this many updates; null = see validate_every_epochs", ge=1
+    )
     validate_every_epochs: float = option(1.0, "validate after this many epochs (fractions too)", gt=0)
-    valid_metric: ValidMetric = option(ValidMetric.bleu, "bleu (higher is better) or loss (lower is better) picks the best")
+    valid_metric: ValidMetric = option(
+        ValidMetric.bleu, "bleu (higher is better) or loss (lower is better) picks the best"
+    )
     valid_beam: int = option(1, "beam of the validation decoding; 1 = greedy", ge=1)
-    valid_max_sentences: Optional[int] = option(None, "decode only the first N validation sentences; null = all", ge=1)
+    valid_max_sentences: Optional[int] = option(
+        None, "decode only the first N validation sentences; null = all", ge=1
+    )
     patience: Optional[int] = option(None, "stop after this many validations without a better metric", ge=1)
-    save_every_steps: Optional[int] = option(None, "save after this many updates besides at each validation", ge=1)
+    save_every_steps: Optional[int] = option(
+        None, "save after this many updates besides at each validation", ge=1
+    )
     keep_last: int = option(2, "checkpoints kept besides the best", ge=1)
     log_every_steps: int = option(50, "updates between log lines and metric points", ge=1)
     prefetch_batches: int = option(8, "batches made ahead in the background; 0 = none", ge=0)
@@ -273,8 +315,12 @@ class DecodingConfig:
 
     beam: int = option(5, "hypotheses kept per sentence; 1 = greedy", ge=1)
     n_best: int = option(1, "translations returned per sentence; at most beam", ge=1)
-    length_penalty: float = option(0.6, "alpha of the GNMT penalty ((5+length)/6)^alpha; 0 = plain log-probability", ge=0)
-    max_length_ratio: float = option(1.5, "longest output = floor(ratio x source pieces) + max_length_extra", ge=0)
+    length_penalty: float = option(
+        0.6, "alpha of the GNMT penalty ((5+length)/6)^alpha; 0 = plain log-probability", ge=0
+    )
+    max_length_ratio: float = option(
+        1.5, "longest output = floor(ratio x source pieces) + max_length_extra", ge=0
+    )
     max_length_extra: int = option(10, "see max_length_ratio", ge=0)
     no_repeat_ngram: int = option(0, "never produce an n-gram of this order twice; 0 = off", ge=0)
     batch_tokens: int = option(2048, "source tokens x beam decoded together", ge=1)
@@ -287,9 +333,13 @@ class DecodingOverrides:
     beam: Optional[int] = option(None, "hypotheses kept per sentence; 1 = greedy", ge=1)
     n_best: Optional[int] = option(None, "translations returned per sentence; at most beam", ge=1)
     length_penalty: Optional[float] = option(None, "alpha of the GNMT length penalty", ge=0)
-    max_length_ratio: Optional[float] = option(None, "longest output = floor(ratio x source pieces) + max_length_extra", ge=0)
+    max_length_ratio: Optional[float] = option(
+        None, "longest output = floor(ratio x source pieces) + max_length_extra", ge=0
+    )
     max_length_extra: Optional[int] = option(None, "see max_length_ratio", ge=0)
-    no_repeat_ngram: Optional[int] = option(None, "never produce an n-gram of this order twice; 0 = off", ge=0)
+    no_repeat_ngram: Optional[int] = option(
+        None, "never produce an n-gram of this order twice; 0 = off", ge=0
+    )
     batch_tokens: Optional[int] = option(None, "source tokens x beam decoded together", ge=1)
 
 
@@ -307,25 +357,41 @@ class TrainConfig:
     decoding: DecodingConfig = option(DecodingConfig, "the search")
     seed: int = option(1, "start of all randomness: weights, batches, dropout", ge=0)
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
-    runs: str = option("runs", "folder that holds run folders")
-    run: Optional[str] = option(None, "this run's folder; null = a name made of corpus and configuration under runs")
-    resume: Optional[str] = option(None, "go on with the run in this folder, with its own configuration")
+    runs: str = option("runs", "folder that holds run folders", path=True)
+    run: Optional[str] = option(
+        None, "this run's folder; null = a name made of corpus and configuration under runs", path=True
+    )
+    resume: Optional[str] = option(
+        None, "go on with the run in this folder, with its own configuration", path=True
+    )
 
 
 @dataclass
 class TranslateConfig:
     """`python -m mt.translate`."""
 
-    run: Optional[str] = option(None, "run folder; null = the newest finished run under runs")
-    runs: str = option("runs", "folder that holds run folders")
-    checkpoint: Optional[str] = option(None, "a checkpoint folder of the run; null = the run's final model")
-    tokenizer: Optional[str] = option(None, "another tokenizer folder; refused unless it is the run's own")
-    input: Optional[str] = option(None, "text file, one sentence a line; null or - = standard input")
-    output: Optional[str] = option(None, "file to write; null or - = standard output")
-    format: OutputFormat = option(OutputFormat.text, "text (one line a sentence) or jsonl (n-best, scores, flags)")
-    report: Optional[str] = option(None, "also write counts (cut, unknown, changed digits …) to this JSON file")
+    run: Optional[str] = option(None, "run folder; null = the newest finished run under runs", path=True)
+    runs: str = option("runs", "folder that holds run folders", path=True)
+    checkpoint: Optional[str] = option(
+        None, "a checkpoint folder of the run; null = the run's final model", path=True
+    )
+    tokenizer: Optional[str] = option(
+        None, "another tokenizer folder; refused unless it is the run's own", path=True
+    )
+    input: Optional[str] = option(
+        None, "text file, one sentence a line; null or - = standard input", path=True
+    )
+    output: Optional[str] = option(None, "file to write; null or - = standard output", path=True)
+    format: OutputFormat = option(
+        OutputFormat.text, "text (one line a sentence) or jsonl (n-best, scores, flags)"
+    )
+    report: Optional[str] = option(
+        None, "also write counts (cut, unknown, changed digits …) to this JSON file", path=True
+    )
     show_unknown: bool = option(False, "write the unknown symbol instead of leaving it out")
-    invalid_utf8: InvalidUtf8 = option(InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD")
+    invalid_utf8: InvalidUtf8 = option(
+        InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD"
+    )
     decoding: DecodingOverrides = option(DecodingOverrides, "the search")
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
     threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1)
@@ -335,16 +401,28 @@ class TranslateConfig:
 class EvaluateConfig:
     """`python -m mt.evaluate`."""
 
-    run: Optional[str] = option(None, "run folder; null = the newest finished run under runs (unless hypothesis is given)")
-    runs: str = option("runs", "folder that holds run folders")
-    checkpoint: Optional[str] = option(None, "a checkpoint folder of the run; null = the run's final model")
-    test_sets: Optional[list[str]] = option(None, "named test sets of the run's data; null = all that can be found")
-    data_root: Optional[str] = option(None, "folder of the corpus if it moved since training")
-    source: Optional[str] = option(None, "text file to translate and score instead of named test sets")
-    reference: list[str] = option([], "one or more reference files for source or hypothesis")
-    hypothesis: Optional[str] = option(None, "finished translations to score; needs reference, no run")
-    output: Optional[str] = option(None, "JSON file for the scores")
-    translations: Optional[str] = option(None, "folder for the translations that were scored, one file per test set")
+    run: Optional[str] = option(
+        None, "run folder; null = the newest finished run under runs (unless hypothesis is given)", path=True
+    )
+    runs: str = option("runs", "folder that holds run folders", path=True)
+    checkpoint: Optional[str] = option(
+        None, "a checkpoint folder of the run; null = the run's final model", path=True
+    )
+    test_sets: Optional[list[str]] = option(
+        None, "named test sets of the run's data; null = all that can be found"
+    )
+    data_root: Optional[str] = option(None, "folder of the corpus if it moved since training", path=True)
+    source: Optional[str] = option(
+        None, "text file to translate and score instead of named test sets", path=True
+    )
+    reference: list[str] = option([], "one or more reference files for source or hypothesis", path=True)
+    hypothesis: Optional[str] = option(
+        None, "finished translations to score; needs reference, no run", path=True
+    )
+    output: Optional[str] = option(None, "JSON file for the scores", path=True)
+    translations: Optional[str] = option(
+        None, "folder for the translations that were scored, one file per test set", path=True
+    )
     lowercase: bool = option(False, "score without case (the signature says so)")
     decoding: DecodingOverrides = option(DecodingOverrides, "the search")
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
