@@ -50,13 +50,15 @@ _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 
 
 def printable(text: object) -> str:
-    """Text for a message or a log line: control characters are written as escapes, the rest stays as typed."""
+    """Text for a message or a log line: control characters become escapes, the rest stays as typed."""
 
     def escape(match: re.Match[str]) -> str:
         code = ord(match.group())
         return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
-    return re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", escape, str(text))
+    return re.sub(
+        "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", escape, str(text)
+    )
 
 
 def counted(number: int, noun: str) -> str:
@@ -93,7 +95,7 @@ def clean_line(line: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Any text as one line of output: no control character or line break of any kind, no space at the ends."""
+    """Any text as one line of output: no control character, no kind of line break, no space at the ends."""
     return _SURROGATE.sub(_REPLACEMENT, _LINE_BREAKING.sub(" ", text)).strip()
 
 
@@ -212,7 +214,9 @@ def decode_stream(
         yield text.replace(BOM, "")
 
 
-def _parse(path: str | Path, content: bytes, sha256: str, invalid_utf8: InvalidUtf8, strict: bool) -> TextFile:
+def _parse(
+    path: str | Path, content: bytes, sha256: str, invalid_utf8: InvalidUtf8, strict: bool
+) -> TextFile:
     encoded = content.split(b"\n")
     ended = len(encoded) - 1  # lines that an LF ended
     if encoded[-1] == b"":
@@ -234,7 +238,8 @@ def _parse(path: str | Path, content: bytes, sha256: str, invalid_utf8: InvalidU
         assert found is not None
         raise DataError(
             f"{printable(path)}, line {control[0]}: control character U+{ord(found.group()):04X} "
-            f"({counted(len(control), 'such line')}); clean the file, or set data.strict=false to have them replaced by spaces"
+            f"({counted(len(control), 'such line')}); clean the file, "
+            f"or set data.strict=false to have them replaced by spaces"
         )
     return TextFile(
         path=Path(path),
@@ -272,7 +277,9 @@ def _decode(path: str | Path, encoded: list[bytes], invalid_utf8: InvalidUtf8) -
 
 
 def _invalid(path: str | Path, number: int, byte: int, invalid: int | None, line: bytes) -> DataError:
-    known = next((text for magic, text in _UNREADABLE.items() if number == 1 and line.startswith(magic)), None)
+    known = next(
+        (text for magic, text in _UNREADABLE.items() if number == 1 and line.startswith(magic)), None
+    )
     how_many = "" if invalid is None else f" ({counted(invalid, 'invalid line')})"
     guess = f"; it looks like {known}" if known else ""
     return DataError(
@@ -390,7 +397,9 @@ def _decompress(path: str | Path, stored: bytes) -> bytes:
     try:
         return found.decompress(stored)
     except _CutShort:
-        raise DataError(f"{name}: the {found.name} data is cut short; copy or download the file again") from None
+        raise DataError(
+            f"{name}: the {found.name} data is cut short; copy or download the file again"
+        ) from None
     except _Damaged as error:
         raise DataError(
             f"{name}: the {found.name} data is damaged ({printable(error)}); copy or download the file again"
