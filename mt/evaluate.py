@@ -1,0 +1,209 @@
+"""``python -m mt.evaluate``: translate test sets with a run's model, or take finished translations, and score them.
+
+Contract: sources go through the same `Translator` as ``mt.translate`` and validation; references are
+scored as they stand in their file (line ends and a byte order mark are not text). The table goes to
+stdout; ``output`` gets one JSON record per test set (`mt.evaluation.report.Evaluation.to_json`), whole
+or not at all. Scores equal those of the ``sacrebleu`` command line on the files in ``translations``.
+
+Not in here: any metric, the search, how a run folder is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mt.config.app import run_app
+from mt.config.schema import EvaluateConfig
+from mt.data.lines import TextFile, read_lines
+from mt.errors import ConfigError, DataError
+from mt.evaluation.metrics import bleu_by_length, score
+from mt.evaluation.report import Evaluation, table, text_hash, write_whole
+
+logger = logging.getLogger("mt.evaluate")
+
+
+@dataclass(frozen=True)
+class _TestSet:
+    """The files of one test set: what is translated (if known) and what it is scored against."""
+
+    name: str
+    source: TextFile | None
+    references: list[TextFile]
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What translates, and how it is named in the record."""
+
+    translator: Any
+    decoding: Mapping[str, Any]
+    run: str
+    checkpoint: str
+
+
+def evaluate(config: EvaluateConfig) -> int:
+    """Scores what the options ask for; returns the exit code.
+
+    Raises:
+        MTError: an option, a file or the run folder is not usable; nothing is then written.
+    """
+    if config.output is not None and Path(config.output).is_dir():
+        raise ConfigError([f"output={config.output}: is a folder; name a JSON file"])
+    evaluations: list[Evaluation] = []
+    if config.hypothesis is not None:
+        hypothesis = _read(Path(config.hypothesis))
+        test_set = _from_files(config, Path(config.hypothesis).name)
+        evaluations.append(_score(config, test_set, hypothesis.raw, {}, hypothesis=hypothesis))
+    else:
+        model, test_sets = _model_and_test_sets(config)
+        for test_set in test_sets:
+            evaluations.append(_translate_and_score(config, test_set, model))
+    print(table(evaluations))
+    if config.output is not None:
+        records = {one.name: one.to_json() for one in evaluations}
+        write_whole(Path(config.output), json.dumps(records, indent=2, sort_keys=False) + "\n")
+        logger.info("scores written to %s", config.output)
+    return 0
+
+
+def _read(path: Path) -> TextFile:
+    file = read_lines(path)
+    for warning in file.warnings():
+        logger.warning(warning)
+    return file
+
+
+def _from_files(config: EvaluateConfig, name: str) -> _TestSet:
+    source = None if config.source is None else _read(Path(config.source))
+    return _checked(_TestSet(name, source, [_read(Path(path)) for path in config.reference]))
+
+
+def _checked(test_set: _TestSet) -> _TestSet:
+    """Refuses unequal numbers of lines before time is spent on translating."""
+    source = test_set.source
+    for reference in test_set.references:
+        if source is not None and len(reference.raw) != len(source.lines):
+            raise DataError(
+                f"{source.path} has {len(source.lines)} lines but {reference.path} has {len(reference.raw)}; "
+                "line N of both must belong to the same segment"
+            )
+    return test_set
+
+
+def _model_and_test_sets(config: EvaluateConfig) -> tuple[_Model, list[_TestSet]]:
+    # Imported here because scoring finished translations needs neither a model nor PyTorch.
+    from mt.config.run_config import resolve_decoding
+    from mt.decoding.loading import load_run, newest_finished_run
+    from mt.decoding.translator import Translator
+    from mt.training.device import choose_device, set_threads
+
+    device = choose_device(config.device)
+    set_threads(config.threads)
+    folder = config.run
+    if folder is None and config.checkpoint is None:
+        folder = str(newest_finished_run(config.runs))
+    loaded = load_run(folder, config.checkpoint, device=device)
+    logger.info("model: %s", loaded.checkpoint)
+    if config.source is not None:
+        test_sets = [_from_files(config, Path(config.source).name)]
+    else:
+        test_sets = _named_test_sets(config, loaded.config.data)
+    decoding = resolve_decoding(loaded.config.decoding, config.decoding)
+    translator = Translator(loaded.model, loaded.tokenizer, decoding, device)
+    record = _Model(translator, dataclasses.asdict(decoding), str(loaded.folder), str(loaded.checkpoint))
+    return record, test_sets
+
+
+def _named_test_sets(config: EvaluateConfig, data: Any) -> list[_TestSet]:
+    from mt.data import corpus
+
+    if config.data_root is not None:
+        data = dataclasses.replace(data, root=config.data_root)
+    found = corpus.test_sets(data)
+    wanted = list(dict.fromkeys(config.test_sets)) if config.test_sets is not None else list(found)
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise DataError(
+            f"test_sets={','.join(missing)}: not found; the run's data has {', '.join(found) or 'no test set'}"
+        )
+    if not wanted:
+        raise DataError("the run's data has no test set; give source=FILE reference=FILE")
+    return [_checked(_TestSet(name, _read(found[name][0]), [_read(found[name][1])])) for name in wanted]
+
+
+def _translate_and_score(config: EvaluateConfig, test_set: _TestSet, model: _Model) -> Evaluation:
+    assert test_set.source is not None
+    translations = model.translator.translate(test_set.source.lines)
+    counts = {
+        "truncated": sum(one.truncated for one in translations),
+        "source_cut": sum(one.source_cut for one in translations),
+        "source_with_unknown": sum(one.unknown_share > 0 for one in translations),
+    }
+    return _score(config, test_set, [one.text for one in translations], counts, model=model)
+
+
+def _score(
+    config: EvaluateConfig,
+    test_set: _TestSet,
+    hypotheses: Sequence[str],
+    counts: Mapping[str, int],
+    model: _Model | None = None,
+    hypothesis: TextFile | None = None,
+) -> Evaluation:
+    references = [reference.raw for reference in test_set.references]
+    sources = None if test_set.source is None else test_set.source.lines
+    scores = score(hypotheses, references, lowercase=config.lowercase)
+    by_length = None
+    if sources is not None:
+        by_length = bleu_by_length(hypotheses, references, sources, lowercase=config.lowercase)
+    files: dict[str, Any] = {
+        "source": None if test_set.source is None else test_set.source.counts(),
+        "references": [reference.counts() for reference in test_set.references],
+        "hypothesis": None if hypothesis is None else hypothesis.counts(),
+    }
+    if config.translations is not None:
+        kept = Path(config.translations) / f"{test_set.name}.hyp"
+        write_whole(kept, "".join(f"{line}\n" for line in hypotheses))
+        files["translations"] = str(kept)
+    return Evaluation(
+        name=test_set.name,
+        scores=scores,
+        by_length=by_length,
+        segments=len(hypotheses),
+        counts={"blank_hypotheses": sum(not line.strip() for line in hypotheses), **counts},
+        sha256=text_hash(sources, references),
+        files=files,
+        decoding=None if model is None else model.decoding,
+        run=None if model is None else model.run,
+        checkpoint=None if model is None else model.checkpoint,
+    )
+
+
+def _single_reference_as_list(argv: Sequence[str]) -> list[str]:
+    """Lets ``reference=FILE`` stand for ``reference=[FILE]``; lists, sweeps and null stay as they are."""
+    key = "reference="
+    changed = []
+    for argument in argv:
+        value = argument[len(key) :]
+        plain = (
+            argument.startswith(key) and value not in ("", "null") and value[0] != "[" and "," not in value
+        )
+        changed.append(f"{key}[{value}]" if plain else argument)
+    return changed
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``mt-evaluate``; `argv` without the program's name. Returns the exit code."""
+    arguments = _single_reference_as_list(sys.argv[1:] if argv is None else argv)
+    return run_app(evaluate, EvaluateConfig, "evaluate", arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
