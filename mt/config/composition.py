@@ -1,0 +1,301 @@
+"""From checked words to a checked dataclass, with every problem found on the way.
+
+Contract: inside `open_hydra`, a `Composition` answers what the YAML files and words of one command
+amount to. Problems of words, YAML files, interpolations, ranges and relations are gathered, never
+raised one by one. Nothing is written and no corpus is read.
+Not in here: running anything, and the terminal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from mt.config.fields import assign, options, sections, value_of
+from mt.config.paths import CONFIG_DIR
+from mt.config.run_config import load_config
+from mt.config.schema import TrainConfig
+from mt.config.store import register
+from mt.config.validate import Problem, find_problems, missing_files
+from mt.config.words import Vocabulary, Words, as_text, did_you_mean, read_words, value_faults
+from mt.errors import CheckpointError, UsageError
+
+ConfigT = TypeVar("ConfigT")
+
+
+@dataclass
+class Checked(Generic[ConfigT]):
+    """The outcome of one composition: a configuration, or problems (or, without `relations`, both)."""
+
+    config: ConfigT | None
+    problems: list[Problem] = field(default_factory=list)
+
+
+class Composition:
+    """What the words of one command line compose to.
+
+    Args:
+        schema: the command's options.
+        config_name: its root YAML.
+        config_dir: the user's own folder of YAML files (``--config-dir``), searched after ours.
+    """
+
+    def __init__(self, schema: type[Any], config_name: str, config_dir: str | None) -> None:
+        self.schema, self.config_name, self.config_dir = schema, config_name, config_dir
+        self._search: list[str] = []
+        if config_dir is not None:
+            if not os.path.isdir(config_dir):
+                raise UsageError(f"--config-dir {config_dir}: no such folder")
+            self._search = [f"hydra.searchpath=[{as_text('file://' + os.path.abspath(config_dir))}]"]
+        self._loader: ConfigLoader = GlobalHydra.instance().config_loader()
+        if not any((folder / f"{config_name}.yaml").is_file() for folder in self._folders()):
+            names = sorted(path.stem for folder in self._folders() for path in folder.glob("*.yaml"))
+            raise UsageError(
+                f"--config-name {config_name}: no such file; there is {', '.join(names)}"
+                f"{did_you_mean(config_name, names)}"
+            )
+
+    def _folders(self) -> list[Path]:
+        return [CONFIG_DIR] + ([Path(self.config_dir)] if self.config_dir is not None else [])
+
+    def groups(self) -> dict[str, list[str]]:
+        """Choices by group, for the groups that the root's defaults list has a place for."""
+        return {group: sorted(self._listing(group, ObjectType.CONFIG)) for group in self._root_groups()}
+
+    def _groups_of_hydra(self) -> dict[str, list[str]]:
+        names = ["hydra/" + name for name in self._listing("hydra", ObjectType.GROUP)]
+        return {name: sorted(self._listing(name, ObjectType.CONFIG)) for name in names}
+
+    def _listing(self, group: str, kind: ObjectType) -> list[str]:
+        return self._loader.get_group_options(group, kind, self.config_name, self._search)
+
+    def read(self, typed: Sequence[str], multirun: bool) -> Words:
+        """Parse and check the words themselves."""
+        asks_hydra = any(word.lstrip("+~").startswith("hydra") for word in typed)
+        groups = self.groups() | (self._groups_of_hydra() if asks_hydra else {})
+        node = OmegaConf.create()
+        if asks_hydra:
+            choices = [w for w in typed if w.startswith("hydra/") and self._composes([w])]
+            node = self._compose(choices).hydra
+        return read_words(typed, Vocabulary(self.schema, groups, node), multirun, self._loader)
+
+    def _root_groups(self) -> list[str]:
+        """The groups that the root's defaults list has a place for."""
+        names = []
+        for folder in self._folders():
+            path = folder / f"{self.config_name}.yaml"
+            if path.is_file():
+                root = OmegaConf.load(path)
+                for entry in root.get("defaults", []) if isinstance(root, DictConfig) else []:
+                    if isinstance(entry, DictConfig):
+                        names += [str(name) for name in entry]
+        return [name for name in names if not name.startswith("override ")]
+
+    def _composes(self, words: Sequence[str]) -> bool:
+        try:
+            self._compose(words)
+        except (HydraException, OmegaConfBaseException):
+            return False
+        return True
+
+    def _compose(self, words: Sequence[str]) -> DictConfig:
+        return compose(self.config_name, [*self._search, *words], return_hydra_config=True)
+
+    def sweep_folder(self, words: Sequence[str]) -> str:
+        """Where Hydra will put a sweep, with the time of day filled in."""
+        return str(self._compose([*words, "hydra.mode=MULTIRUN"]).hydra.sweep.dir)
+
+    def multirun_asked(self, words: Sequence[str]) -> bool:
+        """Whether ``hydra.mode`` asks for a sweep, as ``-m`` does."""
+        return any(word.startswith("hydra.mode=") and word.endswith("MULTIRUN") for word in words)
+
+    def check(self, words: Words, relations: bool = True) -> Checked[Any]:
+        """Compose the good words, and look at the outcome.
+
+        Args:
+            words: from `read`; their problems are part of the answer.
+            relations: also look at ranges, relations and files (not for ``--cfg``).
+
+        Raises:
+            CheckpointError: ``resume`` names no run folder whose configuration can be read.
+        """
+        found = list(words.problems)
+        suspects = {key for problem in found for key in problem.keys}
+        try:
+            composed = self._compose(words.good)
+        except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+            return Checked(None, found + (self._yaml_problems(words) or [Problem((), _in_one_line(error))]))
+        config, unresolved = to_dataclass(composed, self.schema)
+        found += unresolved
+        if config is None or not relations:
+            return Checked(config, found)
+        if isinstance(config, TrainConfig) and config.resume is not None:
+            config = self._resumed(config, words)
+        for problem in find_problems(config) + missing_files(config):
+            # What follows from a slip that is reported already would only confuse.
+            if not suspects & set(problem.keys):
+                found.append(problem)
+        return Checked(None if found else config, found)
+
+    def _resumed(self, config: TrainConfig, words: Words) -> TrainConfig:
+        """The stored configuration of a run, with what this command line gives put over it."""
+        assert config.resume is not None
+        stored_path = Path(config.resume) / "config.yaml"
+        if not Path(config.resume).is_dir():
+            raise CheckpointError(f"resume={config.resume}: no such run folder")
+        stored = load_config(stored_path)
+        plain, _ = to_dataclass(self._compose([]), self.schema)
+        given = {key for key in options(TrainConfig) if value_of(plain, key) != value_of(config, key)}
+        for override in words.overrides:
+            name = override.key_or_group
+            is_choice = name in sections(TrainConfig) and isinstance(override.value(), str)
+            for key in options(TrainConfig):
+                below = key == name or key.startswith(name + ".")
+                if below and not (is_choice and value_of(config, key) is None):
+                    given.add(key)
+        for key in given:
+            assign(stored, key, value_of(config, key))
+        return stored
+
+    def jobs(self, words: Words) -> list[Words]:
+        """The words of each job of a sweep, in the order the basic sweeper runs them."""
+        columns = []
+        for word, override in zip(words.good, words.overrides, strict=True):
+            if override.is_discrete_sweep():
+                key = override.get_key_element()
+                columns.append([f"{key}={value}" for value in override.sweep_string_iterator()])
+            else:
+                columns.append([word])
+        return [Words(good=list(job)) for job in itertools.product(*columns)]
+
+    # ------------------------------------------------------------------ YAML files
+
+    def _yaml_problems(self, words: Words) -> list[Problem]:
+        """Every fault of the YAML files that take part, with file and line."""
+        try:
+            defaults = self._loader.compute_defaults_list(
+                self.config_name, [*self._search, *words.good], RunMode.RUN
+            ).defaults
+        except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+            broken = [p for f in self._folders() for p in sorted(f.rglob("*.yaml")) if _syntax_problem(p)]
+            named = [path for path in broken if _mentions(error, path)] or broken
+            return [problem for path in named if (problem := _syntax_problem(path))]
+        vocabulary = Vocabulary(self.schema, {}, OmegaConf.create())
+        leaves = options(self.schema)
+        found: list[Problem] = []
+        for default in defaults:
+            for folder in self._folders():
+                path = folder / f"{default.config_path}.yaml"
+                if not path.is_file():
+                    continue
+                problem = _syntax_problem(path)
+                if problem is not None:
+                    found.append(problem)
+                    continue
+                package = (default.package or "").replace("_global_", "")
+                for key, value, line in _leaves_of(path):
+                    full = f"{package}.{key}".strip(".")
+                    if not full.startswith("hydra"):
+                        found += value_faults(full, value, vocabulary, leaves, f"{path}:{line}: ")
+        return found
+
+
+@contextmanager
+def open_hydra() -> Iterator[None]:
+    """Hydra's compose API over our YAML files; left clean afterwards."""
+    register()
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
+        yield
+
+
+def to_dataclass(composed: DictConfig, schema: type[Any]) -> tuple[Any, list[Problem]]:
+    """Resolve every interpolation and leave OmegaConf behind.
+
+    Returns:
+        The dataclass, or None; and a problem for each option that does not resolve.
+    """
+    found: list[Problem] = []
+    config = schema()
+    for key, option in options(schema).items():
+        try:
+            value = OmegaConf.select(composed, key, throw_on_missing=True)
+        except MissingMandatoryValue:
+            found.append(Problem((key,), f"{key} must be given: {option.doc}"))
+            continue
+        except OmegaConfBaseException as error:
+            reason = str(error).splitlines()[0]
+            raw = OmegaConf.to_container(composed, resolve=False)
+            for name in key.split("."):
+                raw = raw.get(name) if isinstance(raw, dict) else raw
+            found.append(Problem((key,), f"{key}={raw}: {reason}"))
+            continue
+        if OmegaConf.is_config(value):
+            value = OmegaConf.to_container(value, resolve=True)
+        if option.path and value is not None:
+            items = value if isinstance(value, list) else [value]
+            expanded = [os.path.expanduser(item) for item in items]
+            value = expanded if isinstance(value, list) else expanded[0]
+        assign(config, key, value)
+    return (None if found else config), found
+
+
+def _syntax_problem(path: Path) -> Problem | None:
+    try:
+        OmegaConf.load(path)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = f":{mark.line + 1}" if mark is not None else ""
+        return Problem((), f"{path}{line}: not valid YAML ({error.problem})")
+    except (yaml.YAMLError, UnicodeDecodeError, OmegaConfBaseException, OSError) as error:
+        return Problem((), f"{path}: cannot be read as YAML ({_in_one_line(error)})")
+    return None
+
+
+def _leaves_of(path: Path) -> Iterator[tuple[str, Any, int]]:
+    """Dotted key, plain value and line of every option that a YAML file sets."""
+    values = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    tree = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    if not isinstance(values, dict) or tree is None:
+        return
+    values.pop("defaults", None)
+    yield from _walk(tree, values, "")
+
+
+def _walk(tree: Any, values: dict[Any, Any], prefix: str) -> Iterator[tuple[str, Any, int]]:
+    lines = {key.value: (key.start_mark.line + 1, node) for key, node in tree.value}
+    for name, value in values.items():
+        line, node = lines.get(str(name), (tree.start_mark.line + 1, None))
+        key = f"{prefix}.{name}".strip(".")
+        if isinstance(value, dict) and isinstance(node, yaml.MappingNode):
+            yield from _walk(node, value, key)
+        else:
+            yield key, value, line
+
+
+def _mentions(error: BaseException, path: Path) -> bool:
+    return path.name in str(error)
+
+
+def _in_one_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if error.__cause__ is not None:
+        lines += [line.strip() for line in str(error.__cause__).splitlines()[:1]]
+    return " ".join(
+        line for line in lines if not line.startswith(("See https", "Config search path", "provider="))
+    )

@@ -1,0 +1,349 @@
+"""Is this configuration possible? Ranges of single options, and relations between several.
+
+Contract: `problems` and `warnings` look at nothing but the configuration itself, and report all they
+find, one sentence each; `missing_files` is the one check that looks at the disk. What depends on the
+data or the machine (vocabulary against alphabet, memory, which devices exist) is checked in the rooms
+that know, before they start work.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mt.config.fields import options, show, value_of
+from mt.config.schema import (
+    CorpusKind,
+    DataConfig,
+    DecodingConfig,
+    DecodingOverrides,
+    EvaluateConfig,
+    OutputFormat,
+    Positions,
+    Precision,
+    ScheduleKind,
+    TieEmbeddings,
+    TrainConfig,
+    TranslateConfig,
+)
+
+Config = TrainConfig | TranslateConfig | EvaluateConfig
+
+# PAD, BOS, EOS and UNK, then one piece for each byte.
+_FIXED_PIECES = 4 + 256
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong (or doubtful), and the options it is about."""
+
+    keys: tuple[str, ...]
+    message: str
+
+
+def problems(config: Config) -> list[str]:
+    """Everything that makes a configuration impossible, one sentence per problem; [] when it is fine."""
+    return [problem.message for problem in find_problems(config)]
+
+
+def warnings(config: Config) -> list[str]:
+    """What is legal, but probably not meant."""
+    return [problem.message for problem in _doubts(config)]
+
+
+def find_problems(config: Config) -> list[Problem]:
+    """`problems`, with the options each of them is about."""
+    found = list(_out_of_range(config))
+    bad = {key for problem in found for key in problem.keys}
+    # A relation to a value that is itself impossible would only repeat the first complaint.
+    return found + [problem for problem in _relations(config) if not bad & set(problem.keys)]
+
+
+def _out_of_range(config: Config) -> Iterator[Problem]:
+    for key, option in options(type(config)).items():
+        value = value_of(config, key)
+        for item in value if isinstance(value, list) else [value]:
+            fault = None
+            if isinstance(item, float) and not math.isfinite(item):
+                fault = f"must be a finite number {option.range}".rstrip()
+            elif isinstance(item, (int, float)) and not isinstance(item, bool) and not option.inside(item):
+                fault = f"must be {option.range}"
+            elif isinstance(item, str):
+                fault = _text_fault(item)
+            if fault:
+                yield Problem((key,), f"{key}={show(value)}: {fault}")
+
+
+def _text_fault(text: str) -> str | None:
+    if not text.strip():
+        return "is empty; leave it out or give a value"
+    if "\0" in text:
+        return "holds a NUL character"
+    if "${" in text:
+        return "holds '${', which is kept for interpolations"
+    if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+        return "is not valid UTF-8; rename the file"
+    if text in ("True", "False"):
+        return "is a truth value where text belongs; in YAML put no, yes, on, off into quotes ('no')"
+    return None
+
+
+def _relations(config: Config) -> Iterator[Problem]:
+    yield from _device(config.device)
+    if isinstance(config, TrainConfig):
+        if config.resume is None:
+            yield from _data(config.data)
+            yield from _budget(config)
+        elif config.run is not None:
+            yield Problem(
+                ("run", "resume"),
+                f"run={config.run} and resume={config.resume}: a resumed run stays in its own folder; "
+                "give only one of the two",
+            )
+        yield from _sizes(config)
+        yield from _loop(config)
+        yield from _decoding(config.decoding)
+    elif isinstance(config, TranslateConfig):
+        yield from _decoding(config.decoding)
+        yield from _translate(config)
+    else:
+        yield from _decoding(config.decoding)
+        yield from _evaluate(config)
+
+
+def _device(device: str) -> Iterator[Problem]:
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
+        yield Problem(
+            ("device",), f"device={device}: must be auto, cpu, cuda or cuda:N (cuda:0 is the first)"
+        )
+
+
+def _data(data: DataConfig) -> Iterator[Problem]:
+    if data.source == data.target:
+        yield Problem(
+            ("data.source", "data.target"),
+            f"data.source={data.source} and data.target={data.target}: must be two different languages",
+        )
+    for key in ("source", "target"):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", getattr(data, key)):
+            yield Problem(
+                (f"data.{key}",),
+                f"data.{key}={getattr(data, key)}: must be a language code such as en, pt-BR or zh_Hant",
+            )
+    paths = [f"{split}_{side}" for split in ("train", "valid", "test") for side in ("source", "target")]
+    if data.kind is CorpusKind.files:
+        yield from _unread("data.root", data.root, "data.kind=files (it is for known corpora)")
+        absent = [f"data.{name}" for name in paths[:4] if getattr(data, name) is None]
+        if absent:
+            yield Problem(
+                tuple(absent),
+                f"{', '.join(absent)} must be given: data=files trains on your own text, e.g. "
+                f"data.{paths[0]}=corpus/train.{data.source} data.{paths[1]}=corpus/train.{data.target}; "
+                "or take a known corpus: data=multi30k (see also experiment=multi30k_fr_en)",
+            )
+        if (data.test_source is None) != (data.test_target is None):
+            given, other = (
+                ("test_source", "test_target") if data.test_source else ("test_target", "test_source")
+            )
+            yield Problem(
+                ("data.test_source", "data.test_target"),
+                f"data.{given}={getattr(data, given)} needs its other side, data.{other}",
+            )
+    else:
+        for name in paths:
+            yield from _unread(
+                f"data.{name}", getattr(data, name), f"data.kind={data.kind.name}; take data=files"
+            )
+
+
+def _unread(key: str, value: Any, where: str, default: Any = None) -> Iterator[Problem]:
+    """An option that was set although nothing reads it."""
+    if value != default:
+        yield Problem((key,), f"{key}={show(value)} is not read with {where}; leave it out")
+
+
+def _budget(config: TrainConfig) -> Iterator[Problem]:
+    training = config.training
+    if training.max_steps is None and training.max_epochs is None and training.max_minutes is None:
+        yield Problem(
+            ("training.max_steps", "training.max_epochs", "training.max_minutes"),
+            "training would never end: give at least one of training.max_steps, training.max_epochs, "
+            "training.max_minutes",
+        )
+
+
+def _sizes(config: TrainConfig) -> Iterator[Problem]:
+    model, tokenizer = config.model, config.tokenizer
+    sizes = f"model.width={model.width}"
+    if model.width % model.heads:
+        yield Problem(
+            ("model.width", "model.heads"), f"{sizes} is not divisible by model.heads={model.heads}"
+        )
+    elif model.positions is Positions.rotary and (model.width // model.heads) % 2:
+        yield Problem(
+            ("model.width", "model.heads", "model.positions"),
+            f"{sizes} with model.heads={model.heads} gives heads of {model.width // model.heads}, but "
+            "model.positions=rotary turns pairs and needs an even number",
+        )
+    if model.positions is Positions.sinusoidal and model.width % 2:
+        yield Problem(
+            ("model.width", "model.positions"),
+            f"{sizes} is odd, but model.positions=sinusoidal pairs sines and cosines: take an even width",
+        )
+    if model.tie_embeddings is TieEmbeddings.all and not tokenizer.joint:
+        yield Problem(
+            ("model.tie_embeddings", "tokenizer.joint"),
+            "model.tie_embeddings=all needs one vocabulary for both languages, but tokenizer.joint=false; "
+            "take model.tie_embeddings=decoder or tokenizer.joint=true",
+        )
+    if tokenizer.byte_fallback and tokenizer.vocab_size <= _FIXED_PIECES:
+        yield Problem(
+            ("tokenizer.vocab_size", "tokenizer.byte_fallback"),
+            f"tokenizer.vocab_size={tokenizer.vocab_size} has no room beside the {_FIXED_PIECES} pieces of "
+            "tokenizer.byte_fallback=true; take a larger vocabulary or tokenizer.byte_fallback=false",
+        )
+
+
+def _loop(config: TrainConfig) -> Iterator[Problem]:
+    training, schedule = config.training, config.schedule
+    if training.precision is Precision.fp16 and config.device == "cpu":
+        yield Problem(
+            ("training.precision", "device"),
+            "training.precision=fp16 works on CUDA only, but device=cpu; take fp32 or bf16",
+        )
+    if schedule.kind is ScheduleKind.noam and schedule.warmup_steps < 1:
+        yield Problem(
+            ("schedule.kind", "schedule.warmup_steps"),
+            f"schedule.kind=noam divides by the warm-up: schedule.warmup_steps={schedule.warmup_steps} "
+            "must be >= 1",
+        )
+    if schedule.kind not in (ScheduleKind.linear, ScheduleKind.cosine):
+        yield from _unread(
+            "schedule.final_ratio", schedule.final_ratio, f"schedule.kind={schedule.kind.name}", default=0.0
+        )
+    if training.validate_every_steps is not None:
+        yield from _unread(
+            "training.validate_every_epochs",
+            training.validate_every_epochs,
+            f"training.validate_every_steps={training.validate_every_steps}",
+            default=1.0,
+        )
+
+
+def _decoding(decoding: DecodingConfig | DecodingOverrides) -> Iterator[Problem]:
+    beam, n_best = decoding.beam, decoding.n_best
+    if beam is not None and n_best is not None and n_best > beam:
+        yield Problem(
+            ("decoding.n_best", "decoding.beam"),
+            f"decoding.n_best={n_best} is more than decoding.beam={beam}: a beam holds no more than its "
+            "size; raise the beam",
+        )
+    ratio, extra = decoding.max_length_ratio, decoding.max_length_extra
+    if ratio == 0 and extra == 0:
+        yield Problem(
+            ("decoding.max_length_ratio", "decoding.max_length_extra"),
+            "decoding.max_length_ratio=0 with decoding.max_length_extra=0 allows no output at all; "
+            "raise one of the two",
+        )
+
+
+def _translate(config: TranslateConfig) -> Iterator[Problem]:
+    n_best = config.decoding.n_best
+    if config.format is OutputFormat.text and n_best is not None and n_best > 1:
+        yield Problem(
+            ("decoding.n_best", "format"),
+            f"decoding.n_best={n_best} is not read with format=text (one line a sentence); take format=jsonl",
+        )
+    if config.input not in (None, "-") and config.output == config.input:
+        yield Problem(
+            ("input", "output"), f"output={config.output} is the input file itself; give another name"
+        )
+
+
+def _evaluate(config: EvaluateConfig) -> Iterator[Problem]:
+    if config.hypothesis is not None:
+        where = f"hypothesis={config.hypothesis} (nothing is translated)"
+        for key in ("run", "checkpoint", "test_sets", "data_root", "source", "translations"):
+            yield from _unread(key, getattr(config, key), where)
+        for key in options(DecodingOverrides):
+            yield from _unread(f"decoding.{key}", getattr(config.decoding, key), where)
+    elif config.source is not None:
+        where = f"source={config.source}"
+        for key in ("test_sets", "data_root"):
+            yield from _unread(key, getattr(config, key), where)
+    elif config.reference:
+        yield Problem(
+            ("reference", "source", "hypothesis"),
+            f"reference={show(config.reference)} needs the text it belongs to: source=FILE to translate, or "
+            "hypothesis=FILE to score",
+        )
+    for key in ("hypothesis", "source"):
+        if getattr(config, key) is not None and not config.reference:
+            yield Problem(
+                (key, "reference"), f"{key}={getattr(config, key)} needs reference=FILE to be scored against"
+            )
+
+
+def missing_files(config: Config) -> list[Problem]:
+    """Inputs that a configuration names and that are not there.
+
+    Relative paths mean the current directory.
+    """
+    if isinstance(config, TrainConfig):
+        keys = ["resume"]
+        if config.resume is None:
+            keys += [k for k, o in options(TrainConfig).items() if o.path and k.startswith("data.")]
+            keys.remove("data.cache")
+    elif isinstance(config, TranslateConfig):
+        keys = ["run", "checkpoint", "tokenizer", "input"]
+    else:
+        keys = ["run", "checkpoint", "data_root", "source", "reference", "hypothesis"]
+    found: list[Problem] = []
+    for key in keys:
+        value = value_of(config, key)
+        for path in value if isinstance(value, list) else [value]:
+            if path is None or (key == "input" and path == "-") or os.path.exists(path):
+                continue
+            if key == "checkpoint" and _inside_run(config, path):
+                continue
+            kind = "folder" if key in ("run", "resume", "data.root", "data_root") else "file or folder"
+            place = "" if os.path.isabs(path) else f" (relative to {os.getcwd()})"
+            found.append(Problem((key,), f"{key}={path}: no such {kind}{place}"))
+    return found
+
+
+def _inside_run(config: Config, checkpoint: str) -> bool:
+    """A checkpoint may be given by its name in the run folder, or by a path."""
+    run = config.run
+    places = (
+        [] if run is None else [os.path.join(run, checkpoint), os.path.join(run, "checkpoints", checkpoint)]
+    )
+    return (run is None and os.sep not in checkpoint) or any(os.path.exists(place) for place in places)
+
+
+def _doubts(config: Config) -> Iterator[Problem]:
+    if not isinstance(config, TrainConfig):
+        return
+    data, model, schedule, training = config.data, config.model, config.schedule, config.training
+    if data.max_length + 1 > model.max_positions:
+        yield Problem(
+            ("data.max_length", "model.max_positions"),
+            f"data.max_length={data.max_length} and the end of sentence do not fit into "
+            f"model.max_positions={model.max_positions}: the limit is {model.max_positions - 1} pieces",
+        )
+    if training.max_steps is not None and schedule.warmup_steps > training.max_steps:
+        yield Problem(
+            ("schedule.warmup_steps", "training.max_steps"),
+            f"schedule.warmup_steps={schedule.warmup_steps} is more than "
+            f"training.max_steps={training.max_steps}: the peak rate is never reached",
+        )
+    if schedule.kind is ScheduleKind.noam and config.optimizer.lr < 0.05:
+        yield Problem(
+            ("optimizer.lr", "schedule.kind"),
+            f"optimizer.lr={config.optimizer.lr:g} is a factor on the formula of schedule.kind=noam, so that "
+            "the peak rate becomes tiny; schedule=noam sets it to 1",
+        )

@@ -1,0 +1,381 @@
+"""The words of a command line: what each one asks for, and what is wrong with it.
+
+Contract: `read_words` takes the ``key=value`` words as typed and gives back words that Hydra can
+parse, with a problem for each word that it could not, that names no option or choice, or whose value
+has the wrong type. Every word is looked at, so that one run shows all slips. Letters outside ASCII and
+``~`` in values are quoted here, because Hydra's grammar has no place for them.
+Not in here: composing, ranges and relations.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, Quote, QuotedString
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from mt.config.fields import Option, options, sections, show
+from mt.config.validate import Problem
+
+# Names of other toolkits, for "did you mean".
+_ELSEWHERE = {
+    "batch_size": "training.batch_tokens",
+    "max_tokens": "training.batch_tokens",
+    "d_model": "model.width",
+    "hidden_size": "model.width",
+    "embed_dim": "model.width",
+    "n_heads": "model.heads",
+    "num_heads": "model.heads",
+    "n_layers": "model.encoder_layers",
+    "num_layers": "model.encoder_layers",
+    "d_ff": "model.ffn_width",
+    "ffn_dim": "model.ffn_width",
+    "learning_rate": "optimizer.lr",
+    "warmup": "schedule.warmup_steps",
+    "epochs": "training.max_epochs",
+    "num_epochs": "training.max_epochs",
+    "steps": "training.max_steps",
+    "src": "data.source",
+    "tgt": "data.target",
+    "train_src": "data.train_source",
+    "train_tgt": "data.train_target",
+    "valid_src": "data.valid_source",
+    "valid_tgt": "data.valid_target",
+    "max_len": "data.max_length",
+    "vocabulary": "tokenizer.vocab_size",
+    "beam_size": "decoding.beam",
+    "num_beams": "decoding.beam",
+    "grad_clip": "training.clip_norm",
+    "gradient_accumulation_steps": "training.accumulate",
+    "fp16": "training.precision",
+    "out": "output",
+    "model_path": "run",
+}
+
+OPTIONAL_GROUPS = ("experiment",)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a command line may name.
+
+    Attributes:
+        schema: the command's options.
+        groups: choices by config group, e.g. ``model`` -> [base, big, small, tiny].
+        hydra: the composed ``hydra`` node.
+    """
+
+    schema: type[Any]
+    groups: Mapping[str, Sequence[str]]
+    hydra: DictConfig
+
+
+@dataclass
+class Words:
+    """The outcome of `read_words`.
+
+    Attributes:
+        good: words for Hydra, in order, without those that have a problem.
+        overrides: `good`, parsed.
+        problems: one for each fault; its keys are the options that were meant.
+    """
+
+    good: list[str] = field(default_factory=list)
+    overrides: list[Override] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def read_words(typed: Sequence[str], vocabulary: Vocabulary, multirun: bool, loader: ConfigLoader) -> Words:
+    """Parse and check every word.
+
+    Args:
+        typed: the words as they came from the shell.
+        vocabulary: what may be named.
+        multirun: whether a comma makes a sweep (``-m``).
+        loader: lists a group's choices for the sweep ``group=glob(*)``.
+    """
+    result = Words()
+    parser = OverridesParser.create(loader)
+    for word in typed:
+        ready = quoted(word)
+        try:
+            override = parser.parse_overrides([ready])[0]
+        except HydraException as error:
+            result.problems.append(Problem((_key_part(word),), _unparsable(word, error)))
+            continue
+        found = list(_faults(word, override, vocabulary, multirun))
+        result.problems += found
+        if not found:
+            result.good.append(ready)
+            result.overrides.append(override)
+    return result
+
+
+def _key_part(word: str) -> str:
+    return word.partition("=")[0].lstrip("+~")
+
+
+# ---------------------------------------------------------------------------- quoting
+
+
+def quoted(word: str) -> str:
+    """Put quotes around the runs of a value that hold letters outside ASCII, or ``~``.
+
+    ``in=données/a.fr,b.fr`` becomes ``in='données/a.fr',b.fr``: commas, brackets, parts that are quoted
+    already, and every word without such letters stay as they are.
+    """
+    key, equals, value = word.partition("=")
+    if not equals or all(character.isascii() and character != "~" for character in value):
+        return word
+    if any(mark in value for mark in "=(){}"):
+        # A nested value or a function: which parts are text is the grammar's to say, not ours.
+        return word
+    parts = re.findall(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[\[\],]|[^\[\],'"]+|.""", value, re.DOTALL)
+    return key + equals + "".join(_quoted_part(part) for part in parts)
+
+
+def _quoted_part(part: str) -> str:
+    if part[0] in "'\"[]," or all(character.isascii() and character != "~" for character in part):
+        return part
+    return as_text(part.strip())
+
+
+def as_text(text: str) -> str:
+    """Any text as one value of Hydra's grammar."""
+    return QuotedString(text, Quote.single).with_quotes()
+
+
+# ---------------------------------------------------------------------------- words that do not parse
+
+
+def _unparsable(word: str, error: HydraException) -> str:
+    key, equals, value = word.partition("=")
+    if not equals:
+        return f"'{word}' is not key=value (see --help)"
+    if not re.fullmatch(r"[+~]{0,2}[A-Za-z_][\w./@$-]*", key, re.ASCII):
+        return f"'{key}' in '{word}' cannot be the name of an option (see --help)"
+    first = str(error).splitlines()[0]
+    reason = "has a character that has a meaning of its own on the command line"
+    if value.count("'") % 2 or value.count('"') % 2:
+        reason = "has a quote without its partner"
+    elif (
+        "mismatched input" not in first and "token recognition" not in first and "LexerNoViable" not in first
+    ):
+        reason = f"could not be read ({first})"
+    return f"'{word}' {reason}; quote the value, and the word once more for the shell: {_quoting(key, value)}"
+
+
+def _quoting(key: str, value: str) -> str:
+    inner = value.strip("'\"")
+    mark = "'" if '"' in inner and "'" not in inner else '"'
+    word = f"{key}={mark}{inner}{mark}"
+    return f'"{word}"' if mark == "'" else f"'{word}'"
+
+
+# ---------------------------------------------------------------------------- names and types
+
+
+def _faults(word: str, override: Override, vocabulary: Vocabulary, multirun: bool) -> Iterator[Problem]:
+    key = override.key_or_group
+    if override.is_sweep_override() and not multirun:
+        yield Problem((key,), _comma(word, override, vocabulary))
+        return
+    if key.split(".")[0].split("/")[0] == "hydra":
+        yield from _hydra_faults(word, override, vocabulary)
+        return
+    values = _values(override)
+    if key in vocabulary.groups and not all(isinstance(value, dict) for value in values):
+        yield from _group_faults(word, override, vocabulary)
+        return
+    if override.package is not None or "/" in key:
+        yield unknown(key if override.package is None else f"{key}@{override.package}", vocabulary)
+        return
+    if override.is_delete():
+        yield Problem((key,), f"{word}: options cannot be removed; leave the word out, or set another value")
+        return
+    leaves = options(vocabulary.schema)
+    for value in values:
+        yield from value_faults(key, value, vocabulary, leaves)
+    if override.is_add() and not override.is_force_add() and key in leaves:
+        yield Problem((key,), f"{word}: {key} exists already; leave the + out")
+
+
+def _values(override: Override) -> list[Any]:
+    """Every value a word can take: one, or those of a sweep."""
+    value = override.value()
+    if override.is_discrete_sweep():
+        return [_plain(item) for item in override.sweep_iterator()]
+    return [_plain(value)] if not override.is_sweep_override() else []
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, QuotedString):
+        return value.text
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _comma(word: str, override: Override, vocabulary: Vocabulary) -> str:
+    key, _, value = word.partition("=")
+    option = options(vocabulary.schema).get(override.key_or_group)
+    ways = f"add -m to run one job for each; for one text with a comma quote it: {_quoting(key, value)}"
+    if option is not None and option.kind is list:
+        ways = f"a list needs brackets: '{key}=[{value}]'"
+    return f"'{word}': a comma (or a function) makes a sweep of several values; {ways}"
+
+
+def value_faults(
+    key: str, value: Any, vocabulary: Vocabulary, leaves: Mapping[str, Option], place: str = ""
+) -> Iterator[Problem]:
+    """What is wrong with setting the option ``key`` to ``value``; a nested value is looked at leaf by leaf.
+
+    Args:
+        key: dotted name.
+        value: a plain value, as YAML or Hydra's grammar gives it.
+        vocabulary: what may be named.
+        leaves: the options of its schema.
+        place: where it was set (``file:line: ``), put before each message.
+    """
+    option = leaves.get(key)
+    if option is None:
+        inner = key in sections(vocabulary.schema) or key == ""
+        if isinstance(value, dict) and inner:
+            for name, item in value.items():
+                yield from value_faults(f"{key}.{name}".lstrip("."), item, vocabulary, leaves, place)
+        elif inner:
+            yield Problem(
+                (key,),
+                f"{place}{key}={show(value)}: {key} is a section; set its options, e.g. "
+                f"{next(leaf for leaf in leaves if leaf.startswith(key + '.'))}=…",
+            )
+        else:
+            problem = unknown(key, vocabulary)
+            yield Problem(problem.keys, place + problem.message)
+        return
+    if isinstance(value, str) and ("${" in value or value == "???"):
+        return  # resolved, and then checked, once everything is composed
+    node = OmegaConf.structured(vocabulary.schema)
+    try:
+        OmegaConf.update(node, key, value)
+    except OmegaConfBaseException:
+        yield Problem(
+            (key,), f"{place}{key}={show(value)}: must be {option.expected}{_near_member(option, value)}"
+        )
+
+
+def _near_member(option: Option, value: Any) -> str:
+    if not issubclass(option.kind, Enum):
+        return ""
+    return did_you_mean(str(value), [member.name for member in option.kind])
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean X?)`` for the nearest known name, or nothing."""
+    known = list(known)
+    folded = {candidate.lower(): candidate for candidate in reversed(known)}
+    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    return f" (did you mean {folded[near[0]]}?)" if near else ""
+
+
+def unknown(key: str, vocabulary: Vocabulary) -> Problem:
+    """The problem of a name that no option has, with the nearest one that exists."""
+    nearest = _nearest(key, vocabulary)
+    if nearest is None:
+        return Problem((key,), f"unknown option {key}; --help lists them all")
+    return Problem((key, nearest), f"unknown option {key}: did you mean {nearest}?")
+
+
+def _nearest(key: str, vocabulary: Vocabulary) -> str | None:
+    leaves = list(options(vocabulary.schema))
+    key = key.lower()
+    section, _, name = key.rpartition(".")
+    # The right section with a slip in the name is likelier than a like name elsewhere.
+    here = [leaf for leaf in leaves if leaf.rpartition(".")[0] == section]
+    close = difflib.get_close_matches(key, here, n=1, cutoff=0.8)
+    if close:
+        return close[0]
+    by_name: dict[str, str] = {}
+    for leaf in leaves:
+        by_name.setdefault(leaf.rpartition(".")[2], leaf)
+    candidates = {**{alias: leaf for alias, leaf in _ELSEWHERE.items() if leaf in leaves}, **by_name}
+    for wanted, among in ((key, leaves), (name, list(candidates)), (key, [*leaves, *vocabulary.groups])):
+        close = difflib.get_close_matches(wanted, among, n=1, cutoff=0.75 if wanted == name else 0.7)
+        if close:
+            return candidates.get(close[0], close[0]) if wanted == name else close[0]
+    return None
+
+
+# ---------------------------------------------------------------------------- groups and the hydra node
+
+
+def _group_faults(word: str, override: Override, vocabulary: Vocabulary) -> Iterator[Problem]:
+    group, choices = override.key_or_group, vocabulary.groups[override.key_or_group]
+    removable = group in OPTIONAL_GROUPS
+    if override.package is not None:
+        yield Problem((group,), f"{word}: the place of {group} is fixed; write {group}=CHOICE")
+        return
+    if override.is_delete():
+        if not removable:
+            yield Problem((group,), f"{word}: every run has one choice of {group}; write {group}=CHOICE")
+        return
+    if override.is_add():
+        yield Problem((group,), f"{word}: {group} exists already; leave the + out")
+    for value in _values(override):
+        for choice in value if isinstance(value, list) else [value]:
+            if choice is None and removable:
+                continue
+            if str(choice) not in choices:
+                yield Problem(
+                    (group,),
+                    f"{group}={show(choice)}: no such choice; there is {', '.join(choices)}"
+                    f"{did_you_mean(str(choice), choices)}",
+                )
+
+
+def _hydra_faults(word: str, override: Override, vocabulary: Vocabulary) -> Iterator[Problem]:
+    key = override.key_or_group
+    if "/" in key:
+        group = key.split("/", 1)[1]
+        groups = {
+            name.split("/", 1)[1]: choices for name, choices in vocabulary.groups.items() if "/" in name
+        }
+        if group not in groups:
+            yield Problem(
+                (key,), f"unknown option {key}{did_you_mean(key, ['hydra/' + name for name in groups])}"
+            )
+            return
+        for value in _values(override):
+            if value is not None and str(value) not in groups[group] and not isinstance(value, list):
+                yield Problem(
+                    (key,),
+                    f"{key}={show(value)}: no such choice; there is {', '.join(groups[group])}"
+                    f"{did_you_mean(str(value), groups[group])}",
+                )
+        return
+    node: Any = vocabulary.hydra
+    seen = "hydra"
+    for name in key.split(".")[1:]:
+        if not isinstance(node, DictConfig):
+            return
+        if name not in node:
+            if OmegaConf.get_type(node) is dict:
+                return  # free-form, e.g. hydra.job.env_set
+            nearest = did_you_mean(name, [str(known) for known in node]).replace("mean ", f"mean {seen}.")
+            yield Problem((key,), f"unknown option {key}{nearest}")
+            return
+        seen = f"{seen}.{name}"
+        if OmegaConf.is_missing(node, name) or OmegaConf.is_interpolation(node, name):
+            return
+        node = node[name]
