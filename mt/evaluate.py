@@ -1,4 +1,4 @@
-"""``python -m mt.evaluate``: translate test sets with a run's model, or take finished translations, and score them.
+"""``python -m mt.evaluate``: score a run's model on test sets, or score finished translations.
 
 Contract: sources go through the same `Translator` as ``mt.translate`` and validation; references are
 scored as they stand in their file (line ends and a byte order mark are not text). The table goes to
@@ -130,9 +130,8 @@ def _named_test_sets(config: EvaluateConfig, data: Any) -> list[_TestSet]:
     wanted = list(dict.fromkeys(config.test_sets)) if config.test_sets is not None else list(found)
     missing = [name for name in wanted if name not in found]
     if missing:
-        raise DataError(
-            f"test_sets={','.join(missing)}: not found; the run's data has {', '.join(found) or 'no test set'}"
-        )
+        has = ", ".join(found) or "no test set"
+        raise DataError(f"test_sets={','.join(missing)}: not found; the run's data has {has}")
     if not wanted:
         raise DataError("the run's data has no test set; give source=FILE reference=FILE")
     return [_checked(_TestSet(name, _read(found[name][0]), [_read(found[name][1])])) for name in wanted]
@@ -201,8 +200,11 @@ def _single_reference_as_list(argv: Sequence[str]) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of ``mt-evaluate``; `argv` without the program's name. Returns the exit code."""
-    arguments = _single_reference_as_list(sys.argv[1:] if argv is None else argv)
-    return run_app(evaluate, EvaluateConfig, "evaluate", arguments)
+    if argv is None:
+        # In place, because `run_app` may have to start the process anew and does so only with its own words.
+        sys.argv[1:] = _single_reference_as_list(sys.argv[1:])
+        return run_app(evaluate, EvaluateConfig, "evaluate")
+    return run_app(evaluate, EvaluateConfig, "evaluate", _single_reference_as_list(argv))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ class Evaluation:
     checkpoint: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The record that is written: ``bleu.score``, ``bleu.signature``, likewise chrf and ter, and the rest."""
+        """The record that is written: ``bleu.score``, ``bleu.signature``, likewise chrf, ter; the rest."""
         record: dict[str, Any] = {
             metric: {"score": value.score, "signature": value.signature, "detail": value.detail}
             for metric, value in (
@@ -123,7 +123,10 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]
+        cells = [
+            row[0].ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
+        ]
         lines.append("  ".join(cells).rstrip())
     lines.insert(1, "-" * max(map(len, lines)))
     return "\n".join(lines)
