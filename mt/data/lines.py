@@ -22,7 +22,7 @@ import re
 import sys
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -139,20 +139,25 @@ class TextFile:
 
     def warnings(self) -> list[str]:
         """One sentence for each kind of thing that was cleaned; empty when nothing was."""
-        name = printable(self.path)
-        found = []
-        if self.control:
-            first = ", ".join(str(number) for number in self.control_first)
-            more = ", ..." if self.control > len(self.control_first) else ""
-            found.append(
-                f"{name}: {counted(self.control, 'line')} with control characters ({first}{more}), "
-                f"each replaced by a space"
-            )
-        if self.bom:
-            found.append(f"{name}: {counted(self.bom, 'byte order mark')} removed")
-        if self.replaced:
-            found.append(f"{name}: {counted(self.replaced, 'line')} with invalid UTF-8, now U+FFFD")
-        return found
+        return cleaning_warnings(self.counts())
+
+
+def cleaning_warnings(counts: Mapping[str, Any]) -> list[str]:
+    """`TextFile.warnings` from the file's `TextFile.counts`."""
+    name = printable(counts["path"])
+    control, first = counts["control"], counts["control_first"]
+    found = []
+    if control:
+        numbers = ", ".join(str(number) for number in first) + (", ..." if control > len(first) else "")
+        found.append(
+            f"{name}: {counted(control, 'line')} with control characters ({numbers}), "
+            f"each replaced by a space"
+        )
+    if counts["bom"]:
+        found.append(f"{name}: {counted(counts['bom'], 'byte order mark')} removed")
+    if counts["replaced"]:
+        found.append(f"{name}: {counted(counts['replaced'], 'line')} with invalid UTF-8, now U+FFFD")
+    return found
 
 
 def read_lines(

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import logging
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -34,8 +33,6 @@ from mt.data import piece_model
 from mt.data.lines import clean_line, one_line, printable
 from mt.data.piece_model import Kind, PieceModel
 from mt.errors import TokenizerError
-
-_log = logging.getLogger("mt.data.tokenizer")
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 
@@ -369,8 +366,8 @@ def train_tokenizer(
     """Train the vocabularies on the training text of both sides.
 
     Args:
-        config: sizes and options. A vocabulary that the text cannot fill is lowered with a warning,
-            or refused under hard_vocab_limit.
+        config: sizes and options. A vocabulary that the text cannot fill has fewer pieces than asked
+            (the caller tells the user, see `lowered_warnings`), or is refused under hard_vocab_limit.
         source_lines: lines of text (cleaned or not).
         target_lines: likewise.
 
@@ -440,20 +437,26 @@ def _train(config: TokenizerConfig, texts: Iterator[str], side: str) -> PieceMod
         raise _training_error(config, side, str(error)) from None
     model = piece_model.parse(written.getvalue(), f"the {side}tokenizer just trained")
     actual = len(model.pieces)
-    if actual < config.vocab_size:
-        if config.hard_vocab_limit:
-            raise TokenizerError(
-                f"tokenizer.vocab_size={config.vocab_size}: the {side}training text supports at most "
-                f"{actual} pieces; set tokenizer.vocab_size={actual} or less, or "
-                f"tokenizer.hard_vocab_limit=false to have it lowered"
-            )
-        _log.warning(
-            "tokenizer.vocab_size=%d is more than the %straining text supports: lowered to %d pieces",
-            config.vocab_size,
-            side,
-            actual,
+    if actual < config.vocab_size and config.hard_vocab_limit:
+        raise TokenizerError(
+            f"tokenizer.vocab_size={config.vocab_size}: the {side}training text supports at most "
+            f"{actual} pieces; set tokenizer.vocab_size={actual} or less, or "
+            f"tokenizer.hard_vocab_limit=false to have it lowered"
         )
     return model
+
+
+def lowered_warnings(config: TokenizerConfig, tokenizer: Tokenizer) -> list[str]:
+    """A sentence for each vocabulary that has fewer pieces than asked."""
+    sizes = {"": tokenizer.source_size}
+    if not tokenizer.joint:
+        sizes = {"source ": tokenizer.source_size, "target ": tokenizer.target_size}
+    return [
+        f"tokenizer.vocab_size={config.vocab_size} is more than the {side}training text supports: "
+        f"lowered to {size} pieces"
+        for side, size in sizes.items()
+        if size < config.vocab_size
+    ]
 
 
 def _training_parts(texts: Iterator[str]) -> Iterator[str]:
