@@ -14,17 +14,21 @@ import dataclasses
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mt.config import terminal
 from mt.config.app import run_app
-from mt.config.schema import EvaluateConfig
+from mt.config.schema import CorpusKind, DataConfig, EvaluateConfig
 from mt.data.lines import TextFile, read_lines
 from mt.errors import ConfigError, DataError
 from mt.evaluation.metrics import bleu_by_length, score
 from mt.evaluation.report import Evaluation, table, text_hash, write_whole
+
+if TYPE_CHECKING:
+    from mt.decoding.translator import Translator
 
 logger = logging.getLogger("mt.evaluate")
 
@@ -40,9 +44,12 @@ class _TestSet:
 
 @dataclass(frozen=True)
 class _Model:
-    """What translates, and how it is named in the record."""
+    """What translates, and how it is named in the record.
 
-    translator: Any
+    `translator` makes a new one, with its own counts, for each test set.
+    """
+
+    translator: Callable[[], Translator]
     decoding: Mapping[str, Any]
     run: str
     checkpoint: str
@@ -99,51 +106,71 @@ def _checked(test_set: _TestSet) -> _TestSet:
 
 def _model_and_test_sets(config: EvaluateConfig) -> tuple[_Model, list[_TestSet]]:
     # Imported here because scoring finished translations needs neither a model nor PyTorch.
-    from mt.config.run_config import resolve_decoding
-    from mt.decoding.loading import load_run, newest_finished_run
+    from mt.config.run_config import resolve_decoding, to_dict
+    from mt.decoding.loading import choose_run, load_run
     from mt.decoding.translator import Translator
-    from mt.training.device import choose_device, set_threads
+    from mt.training.device import choose_device, set_threads, tune_process
 
-    device = choose_device(config.device)
     set_threads(config.threads)
-    folder = config.run
-    if folder is None and config.checkpoint is None:
-        folder = str(newest_finished_run(config.runs))
+    tune_process()
+    device = choose_device(config.device)
+    folder = choose_run(config.run, config.checkpoint, config.runs)
     loaded = load_run(folder, config.checkpoint, device=device)
-    logger.info("model: %s", loaded.checkpoint)
+    logger.info("translating with %s", loaded.checkpoint)
     if config.source is not None:
         test_sets = [_from_files(config, Path(config.source).name)]
     else:
         test_sets = _named_test_sets(config, loaded.config.data)
-    decoding = resolve_decoding(loaded.config.decoding, config.decoding)
-    translator = Translator(loaded.model, loaded.tokenizer, decoding, device)
-    record = _Model(translator, dataclasses.asdict(decoding), str(loaded.folder), str(loaded.checkpoint))
-    return record, test_sets
+    # Only the best translation is scored.
+    decoding = dataclasses.replace(resolve_decoding(loaded.config.decoding, config.decoding), n_best=1)
+    model = _Model(
+        translator=lambda: Translator(loaded.model, loaded.tokenizer, decoding, device),
+        decoding=to_dict(decoding),
+        run=str(loaded.folder),
+        checkpoint=str(loaded.checkpoint),
+    )
+    return model, test_sets
 
 
-def _named_test_sets(config: EvaluateConfig, data: Any) -> list[_TestSet]:
+def _named_test_sets(config: EvaluateConfig, data: DataConfig) -> list[_TestSet]:
     from mt.data import corpus
 
     if config.data_root is not None:
-        data = dataclasses.replace(data, root=config.data_root)
-    found = corpus.test_sets(data)
-    wanted = list(dict.fromkeys(config.test_sets)) if config.test_sets is not None else list(found)
-    missing = [name for name in wanted if name not in found]
-    if missing:
-        has = ", ".join(found) or "no test set"
-        raise DataError(f"test_sets={','.join(missing)}: not found; the run's data has {has}")
-    if not wanted:
-        raise DataError("the run's data has no test set; give source=FILE reference=FILE")
-    return [_checked(_TestSet(name, _read(found[name][0]), [_read(found[name][1])])) for name in wanted]
+        data = _moved(data, Path(config.data_root))
+    found = corpus.test_sets(data, config.test_sets)
+    if not found:
+        raise DataError(
+            "there is no test set for the run's data; say where it lies with data_root=DIR, or give "
+            "source=FILE reference=FILE"
+        )
+    return [
+        _checked(_TestSet(name, _read(source), [_read(target)])) for name, (source, target) in found.items()
+    ]
+
+
+def _moved(data: DataConfig, root: Path) -> DataConfig:
+    """The corpus with its files in the folder `root`, under the names they had."""
+    if data.kind is not CorpusKind.files:
+        return dataclasses.replace(data, root=str(root))
+
+    def moved(path: str | None) -> str | None:
+        return None if path is None else str(root / Path(path).name)
+
+    return dataclasses.replace(data, test_source=moved(data.test_source), test_target=moved(data.test_target))
 
 
 def _translate_and_score(config: EvaluateConfig, test_set: _TestSet, model: _Model) -> Evaluation:
     assert test_set.source is not None
-    translations = model.translator.translate(test_set.source.lines)
+    translator = model.translator()
+    translations = translator.translate(test_set.source.lines)
+    report = translator.report
+    for warning in report.warnings():
+        logger.warning("%s: %s", test_set.name, warning)
     counts = {
-        "truncated": sum(one.truncated for one in translations),
-        "source_cut": sum(one.source_cut for one in translations),
-        "source_with_unknown": sum(one.unknown_share > 0 for one in translations),
+        "truncated": len(report.truncated),
+        "source_cut": len(report.source_cut),
+        "source_unknown": len(report.unknown),
+        "digits_changed": len(report.digits_changed),
     }
     return _score(config, test_set, [one.text for one in translations], counts, model=model)
 
@@ -201,10 +228,10 @@ def _single_reference_as_list(argv: Sequence[str]) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of ``mt-evaluate``; `argv` without the program's name. Returns the exit code."""
     if argv is None:
-        # In place, because `run_app` may have to start the process anew and does so only with its own words.
-        sys.argv[1:] = _single_reference_as_list(sys.argv[1:])
-        return run_app(evaluate, EvaluateConfig, "evaluate")
-    return run_app(evaluate, EvaluateConfig, "evaluate", _single_reference_as_list(argv))
+        # Here, because the words that `run_app` is given are no longer the process's own.
+        terminal.set_up(restart=True)
+    words = _single_reference_as_list(sys.argv[1:] if argv is None else argv)
+    return run_app(evaluate, EvaluateConfig, "evaluate", words)
 
 
 if __name__ == "__main__":

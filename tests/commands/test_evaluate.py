@@ -16,7 +16,8 @@ import pytest
 
 from mt import evaluate
 from mt.config.schema import CorpusKind, DataConfig, DecodingOverrides, EvaluateConfig, TrainConfig
-from mt.errors import DataError
+from mt.decoding.translator import TranslationReport
+from mt.errors import ConfigError, DataError
 
 LINES = ["the quick brown fox jumps over it .", "une école, l'été — « oui » !", "a b c d e f g"]
 
@@ -214,19 +215,14 @@ class Dictionary:
 
     def __init__(self, model: Any, tokenizer: Any, options: Any, device: Any = "cpu") -> None:
         self.options = options
+        self.report = TranslationReport()
 
     def translate(self, lines: Sequence[str]) -> list[Any]:
         Dictionary.asked.append(list(lines))
         known = {"chat": "cat", "le": "the", "chien": "dog", "dort": "sleeps", "mange": "eats"}
-        return [
-            SimpleNamespace(
-                text=" ".join(known.get(word, "?") for word in line.split()),
-                truncated="mange" in line,
-                source_cut=False,
-                unknown_share=0.5 if "zzz" in line else 0.0,
-            )
-            for line in lines
-        ]
+        self.report.truncated = [n for n, line in enumerate(lines, start=1) if "mange" in line]
+        self.report.unknown = [(n, 0.5) for n, line in enumerate(lines, start=1) if "zzz" in line]
+        return [SimpleNamespace(text=" ".join(known.get(w, "?") for w in line.split())) for line in lines]
 
 
 @pytest.fixture
@@ -244,7 +240,7 @@ def french(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainConfig:
     folder.mkdir()
 
     def load_run(given: Any, checkpoint: Any = None, **options: Any) -> Any:
-        assert str(given) == str(folder)
+        assert given == folder
         return SimpleNamespace(
             config=config, model=None, tokenizer=None, folder=folder, checkpoint=folder, device="cpu"
         )
@@ -272,7 +268,8 @@ def test_a_run_is_scored_on_its_test_sets(
         "blank_hypotheses": 1,
         "truncated": 2,
         "source_cut": 0,
-        "source_with_unknown": 1,
+        "source_unknown": 1,
+        "digits_changed": 0,
     }
     assert record["decoding"]["beam"] == 2
     assert record["decoding"]["length_penalty"] == french.decoding.length_penalty
@@ -315,6 +312,24 @@ def test_unequal_files_are_refused_before_translating(french: TrainConfig, tmp_p
 
 def test_a_missing_test_set_is_named_with_those_that_exist(french: TrainConfig, tmp_path: Path) -> None:
     output = tmp_path / "scores.json"
-    with pytest.raises(DataError, match=r"test_2099_moon.*the run's data has test"):
+    with pytest.raises(ConfigError, match=r"test_2099_moon.* has test"):
         run(run=tmp_path / "run", test_sets=["test_2099_moon"], output=output)
     assert not output.exists()
+
+
+def test_a_corpus_that_moved(french: TrainConfig, tmp_path: Path) -> None:
+    elsewhere, output = tmp_path / "elsewhere", tmp_path / "scores.json"
+    elsewhere.mkdir()
+    for name in ("test.fr", "test.en"):
+        (tmp_path / name).rename(elsewhere / name)
+    with pytest.raises(DataError, match="no such file"):
+        run(run=tmp_path / "run")
+    assert run(run=tmp_path / "run", data_root=elsewhere, output=output) == 0
+    (record,) = json.loads(output.read_text(encoding="utf-8")).values()
+    assert record["test_set"]["source"]["path"] == str(elsewhere / "test.fr")
+
+
+def test_data_without_a_test_set(french: TrainConfig, tmp_path: Path) -> None:
+    french.data.test_source = french.data.test_target = None
+    with pytest.raises(DataError, match="no test set for the run's data"):
+        run(run=tmp_path / "run")
