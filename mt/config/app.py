@@ -130,10 +130,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     flags, rest = parser.parse_known_args(list(argv))
     strange = [word for word in rest if word.startswith("-")]
     if strange:
-        name = strange[0].lstrip("-").partition("=")[0].replace("-", "_")
         raise UsageError(
             f"unknown flag {strange[0]}: options are written KEY=VALUE without dashes, e.g. "
-            f"training.max_steps=100 (see --help{f' for {name}' if name else ''})"
+            "training.max_steps=100 (see --help)"
         )
     flags.words = rest
     return flags
