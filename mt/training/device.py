@@ -1,0 +1,125 @@
+"""The machine: which device, how many threads, how memory is kept, how much was used.
+
+Contract: `choose_device` never falls back in silence: a device that was asked for and is not there is an
+error. `tune_process` changes only this process and only speed, never a result.
+
+Not in here: number formats (`mt.kernels.linear`, autocast in `mt.training.trainer`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import platform
+import re
+import shutil
+import sys
+
+import torch
+
+from mt.config.schema import Precision
+from mt.errors import ConfigError
+
+logger = logging.getLogger("mt.training.device")
+
+# Parameter numbers of glibc's mallopt (malloc.h).
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of `name`: auto (CUDA where there is one, else CPU), cpu, cuda or cuda:N.
+
+    Raises:
+        ConfigError: the name is none of these, or this machine has no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    if name == "cpu":
+        return torch.device("cpu")
+    match = re.fullmatch(r"cuda(?::(\d+))?", name)
+    if match is None:
+        raise ConfigError([f"device={name}: allowed are auto, cpu, cuda and cuda:N"])
+    if not torch.cuda.is_available():
+        raise ConfigError(
+            [f"device={name}: PyTorch {torch.__version__} sees no CUDA device here; try device=cpu"]
+        )
+    index, count = int(match.group(1) or 0), torch.cuda.device_count()
+    if index >= count:
+        raise ConfigError([f"device={name}: this machine has {count} CUDA device(s), numbered from 0"])
+    return torch.device("cuda", index)
+
+
+def check_support(device: torch.device, precision: Precision, compile_model: bool) -> None:
+    """Refuse what the device cannot do, before any data is read.
+
+    Raises:
+        ConfigError: fp16 without CUDA, bf16 on a GPU without it, or compiling on CPU without a C++ compiler.
+    """
+    problems = []
+    if precision is Precision.fp16 and device.type != "cuda":
+        problems.append(
+            f"training.precision=fp16 needs a CUDA device, this run is on {device}; try bf16 or fp32"
+        )
+    if precision is Precision.bf16 and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        problems.append("training.precision=bf16: this GPU has no bf16; try fp16 or fp32")
+    compilers = (os.environ.get("CXX", ""), "g++", "clang++", "cl")
+    if compile_model and device.type == "cpu" and not any(shutil.which(c) for c in compilers if c):
+        problems.append(
+            "training.compile=true needs a C++ compiler on CPU, and none was found; set it to false"
+        )
+    if problems:
+        raise ConfigError(problems)
+
+
+def set_threads(threads: int | None) -> int:
+    """Let PyTorch use `threads` CPU threads (None: its own choice, one per core); returns the number used."""
+    if threads is not None and threads != torch.get_num_threads():
+        torch.set_num_threads(threads)
+    return torch.get_num_threads()
+
+
+def tune_process() -> bool:
+    """Keep freed memory in the process; True where that was possible (Linux with glibc).
+
+    glibc gives every large block straight back to the kernel, which then clears its pages again for the
+    next one; training frees and takes the same temporaries in every step. Measured: 1,808 -> 2,207 target
+    tokens/s for a 4+4-layer Transformer on two cores. Without mmap and trimming the process stays at its
+    peak size, so peak memory is unchanged. Harmless elsewhere: nothing is done.
+    """
+    if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    # The mmap threshold itself cannot be raised beyond 32 MiB; allowing no mmapped blocks at all can be
+    # asked for.
+    wanted = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1), (_M_TOP_PAD, 64 << 20))
+    return all([mallopt(parameter, value) == 1 for parameter, value in wanted])
+
+
+def peak_memory_bytes(device: torch.device) -> int:
+    """The largest memory used so far: of the GPU on CUDA, else of this process (0 where it is not known)."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def device_name(device: torch.device) -> str:
+    """The hardware in words: the GPU's or the processor's model."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace", newline="\n") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,242 @@
+"""The run folder: its name, its owner, and what a configuration may do with one that exists.
+
+Contract: one process owns a run folder while it trains (a lock that the system drops with the process,
+so a killed run blocks nothing). The same configuration goes on with its own unfinished run; another one
+is refused, naming the differences. With ``resume=DIR`` budgets, validation, logging, device and the
+place of the data may change; what shaped the weights so far may not.
+
+Not in here: training, and what the files of a run mean.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mt.config.fields import assign, show
+from mt.config.run_config import changed_options, config_hash, load_config
+from mt.config.schema import TrainConfig
+from mt.errors import CheckpointError, ConfigError
+
+logger = logging.getLogger("mt.training.run_folder")
+
+CONFIG, DATA, ENVIRONMENT, LOG = "config.yaml", "data.json", "environment.json", "train.log"
+METRICS, MODEL, MODEL_CARD, RESULT = "metrics.jsonl", "model.safetensors", "model.json", "result.json"
+CHECKPOINTS, TOKENIZER, TENSORBOARD = "checkpoints", "tokenizer", "tensorboard"
+_LOCK = ".lock"
+
+# Where and how comfortably a run runs, not what comes out: these may differ at any time (`config_hash`
+# leaves them out, so runs that differ in nothing else share a folder).
+_FREE = frozenset(
+    {
+        "device", "runs", "run", "resume", "data.root", "data.cache", "tokenizer.threads",
+        "decoding.batch_tokens",
+        "training.progress", "training.threads", "training.prefetch_batches", "training.tensorboard",
+        "training.save_every_steps", "training.keep_last", "training.log_every_steps", "training.samples",
+    }
+)  # fmt: skip
+# Budgets, validation, and where the (hashed) data lies: these may differ with resume=.
+_RESUMABLE = frozenset(
+    {
+        "training.max_steps", "training.max_epochs", "training.max_minutes", "training.patience",
+        "training.validate_every_steps", "training.validate_every_epochs", "training.valid_metric",
+        "training.valid_beam", "training.valid_max_sentences", "training.average_last",
+        "data.train_source", "data.train_target", "data.valid_source", "data.valid_target",
+        "data.test_source", "data.test_target",
+    }
+)  # fmt: skip
+_RESUMABLE_GROUPS = ("decoding.",)
+# A change of one of these gives a finished run something to do again.
+_BUDGETS = frozenset(
+    {"training.max_steps", "training.max_epochs", "training.max_minutes", "training.patience"}
+)
+# May lie in a folder that is otherwise empty.
+_IGNORED = frozenset({_LOCK, LOG, ".hydra"})
+
+
+def run_folder_for(config: TrainConfig) -> Path:
+    """Where this configuration's run lives: resume, else run, else a name under runs.
+
+    The name is made of the corpus, the languages and a hash of everything that decides the result, so the
+    same command finds its run again.
+    """
+    if config.resume is not None:
+        return Path(config.resume)
+    if config.run is not None:
+        return Path(config.run)
+    data = config.data
+    return Path(config.runs) / f"{data.kind.value}-{data.source}-{data.target}-{config_hash(config)}"
+
+
+def resumed_config(config: TrainConfig, given: set[str]) -> TrainConfig:
+    """The stored configuration of the run ``config.resume``, with the options that were given this time.
+
+    Args:
+        config: as composed from the command line; ``config.resume`` is set.
+        given: dotted keys the user gave (``training.max_steps``); a key of a whole group (``model``) stands
+            for all options below it.
+
+    Returns:
+        The stored configuration with the given values of options that may change; resume and run are the
+        folder.
+
+    Raises:
+        CheckpointError: there is no run in that folder.
+        ConfigError: a given option that may not change has another value than the run's.
+    """
+    assert config.resume is not None
+    folder = Path(config.resume)
+    stored = stored_config(folder)
+    if stored is None:
+        raise CheckpointError(f"resume={folder}: there is no run in this folder (no {CONFIG})")
+    refused: list[str] = []
+    for key, (old, new) in changed_options(stored, config).items():
+        if not any(key == word or key.startswith(word + ".") for word in given):
+            continue
+        if may_change(key):
+            assign(stored, key, new)
+        else:
+            refused.append(_difference(key, old, new))
+    if refused:
+        raise ConfigError([f"resume={folder}: {text}; this cannot change during a run" for text in refused])
+    stored.resume = stored.run = config.resume
+    stored.runs = config.runs
+    return stored
+
+
+def stored_config(folder: Path) -> TrainConfig | None:
+    """The configuration of the run in `folder`; None if no run was ever started there."""
+    path = folder / CONFIG
+    return load_config(path) if path.is_file() else None
+
+
+def check_same_run(stored: TrainConfig, config: TrainConfig, folder: Path) -> set[str]:
+    """Whether `config` may go on with the run that was started as `stored`; the keys that differ and may.
+
+    Raises:
+        ConfigError: something differs that may not, each difference named.
+    """
+    changed = {key: pair for key, pair in changed_options(stored, config).items() if key not in _FREE}
+    allowed = {key for key in changed if config.resume is not None and may_change(key)}
+    refused = {key: pair for key, pair in changed.items() if key not in allowed}
+    if refused:
+        way_out = "choose another folder with run=..."
+        if all(may_change(key) for key in refused):
+            way_out = f"give resume={folder} to go on with this change"
+        raise ConfigError(
+            [
+                f"{folder} holds another run: {_difference(key, *pair)}; {way_out}"
+                for key, pair in refused.items()
+            ]
+        )
+    for key in allowed:
+        logger.info("changed for the rest of the run: %s", _difference(key, *changed[key]))
+    return allowed
+
+
+def reopens(changed: set[str]) -> bool:
+    """Whether these changed options give a finished run something to do."""
+    return bool(changed & _BUDGETS)
+
+
+def may_change(key: str) -> bool:
+    """Whether an option may have another value when a run is resumed."""
+    return key in _FREE or key in _RESUMABLE or key.startswith(_RESUMABLE_GROUPS)
+
+
+def check_usable(folder: Path) -> None:
+    """Refuse a folder that holds something else than a run.
+
+    Raises:
+        CheckpointError: the folder is a file, or is not empty and no run.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder} is a file; the run needs a folder")
+    if (folder / CONFIG).is_file():
+        return
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in _IGNORED)
+    if foreign:
+        raise CheckpointError(
+            f"{folder} is not empty and holds no run (it has {', '.join(foreign[:3])}); "
+            "choose a new or empty folder with run=..."
+        )
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Make the folder and own it; no other process trains in it meanwhile.
+
+    Raises:
+        CheckpointError: another process owns it (its id and host are named), or it cannot be written.
+    """
+    path = folder / _LOCK
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot write into {folder}: {error.strerror}; choose another folder with run=..."
+        ) from error
+    try:
+        _lock(handle, path, folder)
+        os.ftruncate(handle, 0)
+        os.write(handle, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode("utf-8"))
+        yield
+    finally:
+        os.close(handle)  # drops the lock, as the end of the process would
+
+
+def _lock(handle: int, path: Path, folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:
+        logger.warning("this system has no file locks: make sure that only one process trains in %s", folder)
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            logger.warning(
+                "%s cannot be locked (%s): make sure that only one process trains in it", path, error.strerror
+            )
+            return
+        try:
+            owner = json.loads(os.read(handle, 1000))
+            name = f"process {owner['process']} on {owner['host']}"
+        except (ValueError, KeyError, TypeError):
+            name = "another process"
+        raise CheckpointError(
+            f"{name} is training in {folder}; wait for it, or choose another folder with run=..."
+        ) from error
+
+
+@contextmanager
+def log_file(folder: Path) -> Iterator[None]:
+    """While inside, everything ``mt`` logs (from INFO on) also goes into the run's train.log."""
+    handler = logging.FileHandler(folder / LOG, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setLevel(logging.INFO)
+    room = logging.getLogger("mt")
+    level = room.level
+    if room.getEffectiveLevel() > logging.INFO:
+        room.setLevel(logging.INFO)
+    room.addHandler(handler)
+    try:
+        yield
+    finally:
+        room.removeHandler(handler)
+        room.setLevel(level)
+        handler.close()
+
+
+def _difference(key: str, old: Any, new: Any) -> str:
+    return f"{key} is {show(old)} in the run, {show(new)} was given"
