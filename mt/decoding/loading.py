@@ -24,7 +24,15 @@ from mt.data.tokenizer import Tokenizer
 from mt.errors import CheckpointError
 from mt.models.build import build_model
 from mt.models.seq2seq import Seq2Seq
-from mt.models.storage import FACTS_FILE, WEIGHTS_FILE, ModelFacts, load_tensors, read_facts, read_tensors, sha256_of
+from mt.models.storage import (
+    FACTS_FILE,
+    WEIGHTS_FILE,
+    ModelFacts,
+    load_tensors,
+    read_facts,
+    read_tensors,
+    sha256_of,
+)
 
 logger = logging.getLogger("mt.decoding.loading")
 
@@ -33,6 +41,8 @@ TOKENIZER_FOLDER = "tokenizer"
 CHECKPOINTS_FOLDER = "checkpoints"
 RESULT_FILE = "result.json"
 """Its presence says that the run is finished."""
+DATA_FILE = "data.json"
+"""What the run was trained on; under "hashes", the content hash of its tokenizer."""
 MANIFEST_FILE = "manifest.json"
 """Sizes and hashes of a checkpoint's files."""
 
@@ -59,7 +69,7 @@ class LoadedRun:
 
 
 def load_run(
-    folder: str | Path | None,
+    folder: str | Path,
     checkpoint: str | Path | None = None,
     *,
     tokenizer: str | Path | None = None,
@@ -68,7 +78,7 @@ def load_run(
     """The model of the run in `folder`.
 
     Args:
-        folder: a run folder; None = the one that `checkpoint` lies in.
+        folder: a run folder (see `choose_run`).
         checkpoint: a checkpoint folder (a path, or a name in the run's ``checkpoints``), or its weights
             file; None = the run's final model.
         tokenizer: a tokenizer folder to use in place of the run's; refused unless it is the same one.
@@ -78,10 +88,6 @@ def load_run(
         CheckpointError: something is missing, damaged, or does not fit together.
         TokenizerError: the tokenizer is damaged.
     """
-    if folder is None:
-        if checkpoint is None:
-            raise ValueError("load_run needs a run folder or a checkpoint")
-        folder = run_of_checkpoint(checkpoint)
     run = Path(folder)
     _check_run_folder(run, str(folder))
     weights = _weights_file(run, checkpoint)
@@ -89,15 +95,35 @@ def load_run(
     tokenizer_folder = Path(tokenizer) if tokenizer is not None else run / TOKENIZER_FOLDER
     if not tokenizer_folder.exists():
         option = f"tokenizer={tokenizer}" if tokenizer is not None else str(tokenizer_folder)
-        raise CheckpointError(f"{option}: no such folder; a run keeps its tokenizer in RUN/{TOKENIZER_FOLDER}")
+        raise CheckpointError(
+            f"{option}: no such folder; a run keeps its tokenizer in RUN/{TOKENIZER_FOLDER}"
+        )
     loaded = Tokenizer.load(tokenizer_folder)
-    facts = _facts(run, weights)
+    facts = _facts(weights)
     _check_fit(loaded, tokenizer_folder, facts, weights)
     _check_integrity(weights, facts)
     model = build_model(config.model, config.attention, loaded.source_size, loaded.target_size)
     load_tensors(model, read_tensors(weights), weights)
     place = torch.device(device)
     return LoadedRun(run, weights.parent, config, loaded, model.to(place).eval(), place)
+
+
+def choose_run(run: str | None, checkpoint: str | None, runs: str | Path) -> Path:
+    """The run folder that the options run=, checkpoint= and runs= mean.
+
+    `run` itself; else the run that `checkpoint` lies in; else the newest finished run under `runs`
+    (`checkpoint` may then be the name of one of its checkpoints).
+
+    Raises:
+        CheckpointError: there is no such run or checkpoint.
+    """
+    if run is not None:
+        return Path(run)
+    if checkpoint is None:
+        return newest_finished_run(runs)
+    if not Path(checkpoint).exists() and not any(separator in checkpoint for separator in "/\\"):
+        return newest_finished_run(runs)
+    return run_of_checkpoint(checkpoint)
 
 
 def newest_finished_run(runs: str | Path) -> Path:
@@ -113,11 +139,12 @@ def newest_finished_run(runs: str | Path) -> Path:
     unfinished = sorted(config.parent.name for config in root.glob(f"*/{CONFIG_FILE}"))
     if unfinished:
         raise CheckpointError(
-            f"no finished run under {root}{_slash(root)} (unfinished: {', '.join(unfinished[:5])}); finish one with "
-            f"python -m mt.train resume={root / unfinished[0]}, or name one of its checkpoints: checkpoint=DIR"
+            f"no finished run under {root} (unfinished: {', '.join(unfinished[:5])}); "
+            f"finish one with python -m mt.train resume={root / unfinished[0]}, "
+            "or name one of its checkpoints: checkpoint=DIR"
         )
     raise CheckpointError(
-        f"no run under {root}{_slash(root)}; train one with python -m mt.train, or say where it is: run=DIR"
+        f"no run under {root}; train one with python -m mt.train, or say where it is: run=DIR"
     )
 
 
@@ -145,7 +172,11 @@ def _check_run_folder(run: Path, given: str) -> None:
         raise CheckpointError(f"run={given}: {kind}; name a folder that python -m mt.train wrote")
     if not (run / CONFIG_FILE).is_file():
         inside = sorted(config.parent.name for config in run.glob(f"*/{CONFIG_FILE}"))
-        hint = f"; did you mean {run / inside[0]}?" if inside else "; name a folder that python -m mt.train wrote"
+        hint = (
+            f"; did you mean {run / inside[0]}?"
+            if inside
+            else "; name a folder that python -m mt.train wrote"
+        )
         raise CheckpointError(f"run={given}: not a run folder (it has no {CONFIG_FILE}){hint}")
 
 
@@ -154,23 +185,24 @@ def _weights_file(run: Path, checkpoint: str | Path | None) -> Path:
         weights = run / WEIGHTS_FILE
         if not weights.is_file():
             names = _checkpoint_names(run)
-            way_out = f", or use a checkpoint: checkpoint={run / CHECKPOINTS_FOLDER / names[-1]}" if names else ""
+            way_out = (
+                f", or use a checkpoint: checkpoint={run / CHECKPOINTS_FOLDER / names[-1]}" if names else ""
+            )
             raise CheckpointError(
                 f"run={run}: no final model ({WEIGHTS_FILE}), the training has not finished; "
                 f"go on with python -m mt.train resume={run}{way_out}"
             )
         return weights
-    path = Path(checkpoint)
-    if not path.exists():
-        # A bare name means one of the run's checkpoints.
-        inside = run / CHECKPOINTS_FOLDER / path
-        if len(path.parts) != 1 or path.name in ("", "..") or not inside.is_dir():
-            raise _no_checkpoint(checkpoint, run)
-        path = inside
+    places = (Path(checkpoint), run / checkpoint, run / CHECKPOINTS_FOLDER / checkpoint)
+    path = next((place for place in places if place.exists()), None)
+    if path is None:
+        raise _no_checkpoint(checkpoint, run)
     if path.is_dir():
         path = path / WEIGHTS_FILE
         if not path.is_file():
-            raise CheckpointError(f"checkpoint={checkpoint}: not a checkpoint folder (it has no {WEIGHTS_FILE})")
+            raise CheckpointError(
+                f"checkpoint={checkpoint}: not a checkpoint folder (it has no {WEIGHTS_FILE})"
+            )
     elif path.suffix != ".safetensors":
         raise CheckpointError(
             f"checkpoint={checkpoint}: not a checkpoint of this program (a folder with {WEIGHTS_FILE}); "
@@ -182,23 +214,34 @@ def _weights_file(run: Path, checkpoint: str | Path | None) -> Path:
 def _no_checkpoint(checkpoint: str | Path, run: Path | None) -> CheckpointError:
     # The text goes out as typed: no escapes, no separators changed.
     names = _checkpoint_names(run) if run is not None else []
-    has = f"; {run} has {', '.join(names)}" if names else f"; checkpoints are folders RUN/{CHECKPOINTS_FOLDER}/step-N"
+    has = (
+        f"; {run} has {', '.join(names)}"
+        if names
+        else f"; checkpoints are folders RUN/{CHECKPOINTS_FOLDER}/step-N"
+    )
     return CheckpointError(f"checkpoint={checkpoint}: no such file or folder{has}")
 
 
 def _checkpoint_names(run: Path) -> list[str]:
-    return sorted(weights.parent.name for weights in (run / CHECKPOINTS_FOLDER).glob(f"step-*/{WEIGHTS_FILE}"))
-
-
-def _facts(run: Path, weights: Path) -> ModelFacts:
-    """What is known of the weights: beside them, else of the run they lie in."""
-    for folder in (weights.parent, run):
-        if (folder / FACTS_FILE).is_file():
-            return read_facts(folder / FACTS_FILE)
-    raise CheckpointError(
-        f"{weights}: there is no {FACTS_FILE} beside it, so nothing says which tokenizer it belongs to; "
-        "use a checkpoint folder that python -m mt.train wrote"
+    return sorted(
+        weights.parent.name for weights in (run / CHECKPOINTS_FOLDER).glob(f"step-*/{WEIGHTS_FILE}")
     )
+
+
+def _facts(weights: Path) -> ModelFacts:
+    """What is known of the weights: from the file beside them, else from the run they lie in."""
+    beside = weights.parent / FACTS_FILE
+    if beside.is_file():
+        return read_facts(beside)
+    owner = run_of_checkpoint(weights)
+    data = owner / DATA_FILE
+    hashes = _json_object(data).get("hashes")
+    if not isinstance(hashes, dict) or not isinstance(hashes.get("tokenizer"), str):
+        raise CheckpointError(
+            f"{data}: does not say which tokenizer the run was trained with; the run is damaged"
+        )
+    tokenizer = Tokenizer.load(owner / TOKENIZER_FOLDER, hashes["tokenizer"])
+    return ModelFacts(tokenizer.sha256, tokenizer.source_size, tokenizer.target_size)
 
 
 def _check_fit(tokenizer: Tokenizer, folder: Path, facts: ModelFacts, weights: Path) -> None:
@@ -208,14 +251,15 @@ def _check_fit(tokenizer: Tokenizer, folder: Path, facts: ModelFacts, weights: P
     ):
         if size != rows:
             raise CheckpointError(
-                f"the tokenizer does not fit the model: {folder} has {size} {side} pieces, {weights} has {rows}; "
-                "translate with the tokenizer of the model's own run (leave tokenizer= out)"
+                f"the tokenizer does not fit the model: {folder} has {size} {side} pieces, "
+                f"{weights} has {rows}; "
+                "use the tokenizer of the model's own run (leave tokenizer= out)"
             )
     if tokenizer.sha256 != facts.tokenizer_sha256:
         raise CheckpointError(
             f"the tokenizer is not the one the model was trained with: {folder} has content hash "
-            f"{tokenizer.sha256[:12]}, {weights} needs {facts.tokenizer_sha256[:12]} (the sizes are the same); "
-            "translate with the tokenizer of the model's own run (leave tokenizer= out)"
+            f"{tokenizer.sha256[:12]}, {weights} needs {facts.tokenizer_sha256[:12]} "
+            "(the sizes are the same); use the tokenizer of the model's own run (leave tokenizer= out)"
         )
 
 
@@ -233,7 +277,8 @@ def _check_integrity(weights: Path, facts: ModelFacts) -> None:
         expected = entry["sha256"]
     if expected is not None and sha256_of(weights) != expected:
         raise CheckpointError(
-            f"{weights}: damaged, its content is not what was written (SHA-256 differs); use another checkpoint"
+            f"{weights}: damaged, its content is not what was written (SHA-256 differs); "
+            "use another checkpoint"
         )
 
 
@@ -245,7 +290,3 @@ def _json_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise CheckpointError(f"{path}: not a JSON object")
     return content
-
-
-def _slash(folder: Path) -> str:
-    return "" if str(folder).endswith("/") else "/"

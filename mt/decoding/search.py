@@ -112,7 +112,9 @@ def search(
         ValueError: max_lengths does not fit the batch.
         MTError: the model's output holds NaN, +inf or nothing but -inf.
     """
-    limits = [int(limit) for limit in (max_lengths.tolist() if isinstance(max_lengths, Tensor) else max_lengths)]
+    limits = [
+        int(limit) for limit in (max_lengths.tolist() if isinstance(max_lengths, Tensor) else max_lengths)
+    ]
     if len(limits) != memory_mask.shape[0]:
         raise ValueError(f"{len(limits)} maximum lengths for {memory_mask.shape[0]} sentences")
     results: list[list[Hypothesis]] = [[Hypothesis([], 0.0, 0.0, truncated=True)] for _ in limits]
@@ -126,7 +128,9 @@ def search(
     state = model.init_state(memory, memory_mask)
     symbols = _Symbols(bos, eos, pad)
     run = _greedy if options.beam == 1 else _beam
-    for row, hypotheses in zip(sentences, run(model, state, options, limits, symbols, memory.device), strict=True):
+    for row, hypotheses in zip(
+        sentences, run(model, state, options, limits, symbols, memory.device), strict=True
+    ):
         results[row] = hypotheses
     return results
 
@@ -139,7 +143,12 @@ class _Symbols:
 
 
 def _greedy(
-    model: Decoder, state: State, options: DecodingConfig, limits: list[int], symbols: _Symbols, device: torch.device
+    model: Decoder,
+    state: State,
+    options: DecodingConfig,
+    limits: list[int],
+    symbols: _Symbols,
+    device: torch.device,
 ) -> list[list[Hypothesis]]:
     """The likeliest symbol at every step; `limits` are the B longest lengths (all >= 1)."""
     results: list[list[Hypothesis]] = [[] for _ in limits]
@@ -164,10 +173,16 @@ def _greedy(
         if not len(rows):
             continue
         for sentence, line, total, complete in zip(
-            sentences[rows].tolist(), history[rows].tolist(), log_prob[rows].tolist(), ended[rows].tolist(), strict=True
+            sentences[rows].tolist(),
+            history[rows].tolist(),
+            log_prob[rows].tolist(),
+            ended[rows].tolist(),
+            strict=True,
         ):
             score = total / length_penalty(length, options.length_penalty)
-            results[sentence] = [Hypothesis(line[:-1] if complete else line, score, total, truncated=not complete)]
+            results[sentence] = [
+                Hypothesis(line[:-1] if complete else line, score, total, truncated=not complete)
+            ]
         rows = done.logical_not().nonzero().squeeze(1)
         sentences, limit, log_prob, history, tokens = (
             part.index_select(0, rows) for part in (sentences, limit, log_prob, history, tokens)
@@ -196,7 +211,12 @@ class _Kept:
 
 
 def _beam(
-    model: Decoder, state: State, options: DecodingConfig, limits: list[int], symbols: _Symbols, device: torch.device
+    model: Decoder,
+    state: State,
+    options: DecodingConfig,
+    limits: list[int],
+    symbols: _Symbols,
+    device: torch.device,
 ) -> list[list[Hypothesis]]:
     """Beam search; `limits` are the B longest lengths (all >= 1)."""
     beam, alpha = options.beam, options.length_penalty
@@ -232,7 +252,9 @@ def _beam(
         stuck = ((top[:, :1] == -torch.inf) & (scores > -torch.inf)).nonzero()
         if len(stuck):  # nothing may follow: closed as they are, unless better ones were finished before
             row, column = stuck.unbind(1)
-            open_rows = [index for index, each in enumerate(row.tolist()) if not kept[sentences[each]].hypotheses]
+            open_rows = [
+                index for index, each in enumerate(row.tolist()) if not kept[sentences[each]].hypotheses
+            ]
             row, column = row[open_rows], column[open_rows]
             lines = history.index_select(0, row * width + column)
             _keep(kept, sentences, row, lines, scores[row, column], penalty, truncated=False)
@@ -254,7 +276,9 @@ def _beam(
         rows = cut.nonzero()
         if len(rows):
             row, column = rows.unbind(1)
-            lines = torch.cat([history.index_select(0, order[row, column]), tokens[row, column].unsqueeze(1)], dim=1)
+            lines = torch.cat(
+                [history.index_select(0, order[row, column]), tokens[row, column].unsqueeze(1)], dim=1
+            )
             _keep(kept, sentences, row, lines, scores[row, column], penalty, truncated=True)
 
         if len(found) or len(rows):
@@ -267,11 +291,14 @@ def _beam(
                 break
             sentences = [sentences[row] for row in survivors.tolist()]
             limit, longest_penalty, bar, scores, tokens, order = (
-                part.index_select(0, survivors) for part in (limit, longest_penalty, bar, scores, tokens, order)
+                part.index_select(0, survivors)
+                for part in (limit, longest_penalty, bar, scores, tokens, order)
             )
             history = history.view(batch, -1, length).index_select(0, survivors).flatten(0, 1)
             state = select(state, sentences=survivors, hypotheses=order.flatten())
-        elif scores.shape[1] != width or not torch.equal(order.flatten(), torch.arange(batch * width, device=device)):
+        elif scores.shape[1] != width or not torch.equal(
+            order.flatten(), torch.arange(batch * width, device=device)
+        ):
             state = select(state, hypotheses=order.flatten())
         width = scores.shape[1]
         tokens = tokens.flatten()
@@ -288,7 +315,7 @@ def _keep(
     *,
     truncated: bool,
 ) -> None:
-    """Enters M hypotheses: `rows` (M,) into `sentences`, their symbols `lines` (M, t) and `log_probs` (M,)."""
+    """Enters M hypotheses: `rows` (M,) of `sentences`, symbols `lines` (M, t), `log_probs` (M,)."""
     for row, line, log_prob in zip(rows.tolist(), lines.tolist(), log_probs.tolist(), strict=True):
         kept[sentences[row]].add(Hypothesis(line, log_prob / penalty, log_prob, truncated))
 
@@ -302,8 +329,8 @@ def _allowed_log_probs(logits: Tensor, history: Tensor, symbols: _Symbols, no_re
     # One NaN or +inf in a row, or -inf all over it, makes every log-probability of the row NaN.
     if torch.isnan(log_probs[:, symbols.eos]).any():
         raise MTError(
-            "the model's output is not a number (NaN or infinite): its weights are damaged, or training diverged; "
-            "use an earlier checkpoint (checkpoint=DIR), or train with a lower optimizer.lr"
+            "the model's output is not a number (NaN or infinite): its weights are damaged, or training "
+            "diverged; use an earlier checkpoint (checkpoint=DIR), or train with a lower optimizer.lr"
         )
     log_probs[:, symbols.pad] = -torch.inf
     log_probs[:, symbols.bos] = -torch.inf

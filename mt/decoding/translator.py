@@ -1,4 +1,4 @@
-"""Text in, text out: lines are cleaned, cut into pieces, searched in batches of like length, put back in order.
+"""Text in, text out: lines are cleaned, cut into pieces, searched in batches, and put back in order.
 
 Contract: n lines in, n translations out, in order, each text one line. A blank line is translated by
 an empty one without asking the model. What a line becomes does not depend on its neighbours. Whatever
@@ -130,6 +130,24 @@ class TranslationReport:
             "batches_split": self.batches_split,
         }
 
+    def warnings(self) -> list[str]:
+        """One sentence for each way in which text was lost, with the number of lines and the first ones."""
+        found = []
+        if self.source_cut:
+            cut = _listed(map(str, self.source_cut))
+            found.append(
+                f"{_lines(self.source_cut)} longer than the model can read, the rest left out: {cut}"
+            )
+        if self.truncated:
+            cut = _listed(map(str, self.truncated))
+            found.append(
+                f"{_lines(self.truncated)} cut at the longest length (decoding.max_length_ratio): {cut}"
+            )
+        if self.unknown:
+            shares = _listed(f"{line} ({share:.0%})" for line, share in self.unknown)
+            found.append(f"{_lines(self.unknown)} with unknown characters: {shares}")
+        return found
+
 
 class Translator:
     """A model, its tokenizer and the options of the search, ready for lines.
@@ -170,16 +188,10 @@ class Translator:
         return list(self.stream(lines))
 
     def stream(self, lines: Iterable[str], chunk_lines: int = CHUNK_LINES) -> Iterator[Translation]:
-        """Like `translate` for any number of lines, `chunk_lines` of them held at a time.
-
-        Warns of cut, unknown and the like once, after the last line.
-        """
-        report = self.report
-        before = len(report.source_cut), len(report.truncated), len(report.unknown)
+        """Like `translate` for any number of lines, `chunk_lines` of them held at a time."""
         source = iter(lines)
         while chunk := list(itertools.islice(source, chunk_lines)):
             yield from self._chunk([clean_line(line) for line in chunk])
-        self._warn(*before)
 
     def _chunk(self, lines: list[str]) -> list[Translation]:
         distinct = [line for line in dict.fromkeys(lines) if line]
@@ -203,7 +215,7 @@ class Translator:
         return [translations[line] for line in lines]
 
     def _batches(self, ids: list[list[int]]) -> Iterator[list[int]]:
-        """Indices of lines of like length, longest first: B x longest (with end symbol) x beam <= batch_tokens."""
+        """Indices of lines of like length, longest first: B x longest x beam <= batch_tokens."""
         order = sorted(range(len(ids)), key=lambda index: (-len(ids[index]), index))
         start = 0
         while start < len(order):
@@ -240,15 +252,19 @@ class Translator:
         memory = self.model.encode(source.to(self.device), mask)
         options = self.options
         if options.n_best > 1:
-            # Different pieces may spell the same text: all of the beam is asked for, to choose different texts.
+            # Different pieces may spell the same text: so all of the beam is asked for.
             options = DecodingConfig(**{**vars(options), "n_best": options.beam})
         limits = [self._longest(len(ids)) for ids in batch]
-        return search(self.model, memory, mask, options=options, max_lengths=limits, bos=BOS, eos=EOS, pad=PAD)
+        return search(
+            self.model, memory, mask, options=options, max_lengths=limits, bos=BOS, eos=EOS, pad=PAD
+        )
 
     def _longest(self, source_pieces: int) -> int:
-        """floor(max_length_ratio x source pieces) + max_length_extra, at least 1, at most the model's positions."""
+        """floor(max_length_ratio x source pieces) + max_length_extra, within 1 and the model's positions."""
         # The small term keeps 0.29 x 100 at 29: the product is 28.999999999999996.
-        longest = math.floor(self.options.max_length_ratio * source_pieces + 1e-9) + self.options.max_length_extra
+        longest = (
+            math.floor(self.options.max_length_ratio * source_pieces + 1e-9) + self.options.max_length_extra
+        )
         return max(1, min(longest, self.model.max_positions))
 
     def _translation(self, line: str, cut: bool, unknown: bool, hypotheses: list[Hypothesis]) -> Translation:
@@ -286,37 +302,13 @@ class Translator:
         if Counter(_DIGITS.findall(translation.source)) != Counter(_DIGITS.findall(translation.text)):
             report.digits_changed.append(report.lines)
 
-    def _warn(self, cut_before: int, truncated_before: int, unknown_before: int) -> None:
-        cut = self.report.source_cut[cut_before:]
-        if cut:
-            logger.warning(
-                "%s longer than the model's %d positions, the rest not read: %s",
-                _lines(len(cut)),
-                self.model.max_positions,
-                _listed(map(str, cut)),
-            )
-        truncated = self.report.truncated[truncated_before:]
-        if truncated:
-            logger.warning(
-                "%s cut at the longest length (see decoding.max_length_ratio): %s",
-                _lines(len(truncated)),
-                _listed(map(str, truncated)),
-            )
-        unknown = self.report.unknown[unknown_before:]
-        if unknown:
-            logger.warning(
-                "%s with characters that the vocabulary does not have: %s",
-                _lines(len(unknown)),
-                _listed(f"{line} ({share:.0%})" for line, share in unknown),
-            )
 
-
-def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count:,} lines"
+def _lines(found: Sequence[object]) -> str:
+    return "1 line" if len(found) == 1 else f"{len(found):,} lines"
 
 
 def _listed(items: Iterable[str], shown: int = 10) -> str:
-    """The first items as text: "line 1, 2, 3 ..."."""
+    """The first items in words: "line 1, 2, 3 ..."."""
     listed = list(items)
     return "line " + ", ".join(listed[:shown]) + (" ..." if len(listed) > shown else "")
 

@@ -61,7 +61,7 @@ def repeat(tree: Tree, times: int) -> Tree:
 
 
 def select(state: State, *, sentences: Tensor | None = None, hypotheses: Tensor | None = None) -> State:
-    """A state of other rows: memory of `sentences` (B',), cache of `hypotheses` (N',); None keeps a part as it is."""
+    """A state of other rows: memory of `sentences` (B',), cache of `hypotheses` (N',); None keeps all."""
     return {
         "memory": state["memory"] if sentences is None else reorder(state["memory"], sentences),
         "cache": state["cache"] if hypotheses is None else reorder(state["cache"], hypotheses),

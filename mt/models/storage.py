@@ -118,7 +118,9 @@ def load_tensors(model: nn.Module, stored: Mapping[str, Tensor], origin: Path) -
             continue
         source = stored[present[0]]
         if source.shape != tensor.shape:
-            problems.append(f"{present[0]}: shape {list(source.shape)} in the file, {list(tensor.shape)} in the model")
+            problems.append(
+                f"{present[0]}: shape {list(source.shape)} in the file, {list(tensor.shape)} in the model"
+            )
             continue
         if not all(torch.equal(source, stored[name]) for name in present[1:]):
             problems.append(f"{' = '.join(present)}: one tensor in the model, different values in the file")
@@ -130,7 +132,9 @@ def load_tensors(model: nn.Module, stored: Mapping[str, Tensor], origin: Path) -
             more = f" and {len(names_found) - _LISTED} more" if len(names_found) > _LISTED else ""
             problems.append(f"{title}: {', '.join(names_found[:_LISTED])}{more}")
     if problems:
-        shown = problems[: 2 * _LISTED] + ([f"... {len(problems)} differences"] if len(problems) > 2 * _LISTED else [])
+        shown = problems[: 2 * _LISTED] + (
+            [f"... {len(problems)} differences"] if len(problems) > 2 * _LISTED else []
+        )
         listed = "".join(f"\n  - {problem}" for problem in shown)
         raise CheckpointError(
             f"{origin}: these weights do not fit the model that the configuration describes:{listed}\n"
@@ -166,7 +170,9 @@ def read_facts(path: Path) -> ModelFacts:
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise CheckpointError(f"{path}: not a description of a model")
     if content["format"] > _FORMAT:
-        raise CheckpointError(f"{path}: written by a newer version (format {content['format']}); update this one")
+        raise CheckpointError(
+            f"{path}: written by a newer version (format {content['format']}); update this one"
+        )
     kinds = {"tokenizer_sha256": str, "source_size": int, "target_size": int, "step": int, "origin": str}
     for name, kind in kinds.items():
         if name in ("step", "origin") and name not in content:
@@ -216,4 +222,6 @@ def _write(path: Path, content: bytes) -> None:
         os.replace(aside, path)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        raise CheckpointError(f"{path}: cannot write {len(content):,} bytes: {error.strerror or error}") from error
+        raise CheckpointError(
+            f"{path}: cannot write {len(content):,} bytes: {error.strerror or error}"
+        ) from error

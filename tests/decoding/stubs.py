@@ -55,7 +55,9 @@ class TinyRecurrent(nn.Module):
 class Scripted(nn.Module):
     """Logits from a function of (sentence's source ids, tokens so far), for cases worked out by hand."""
 
-    def __init__(self, logits: Callable[[list[int], list[int]], Sequence[float]], max_positions: int = 64) -> None:
+    def __init__(
+        self, logits: Callable[[list[int], list[int]], Sequence[float]], max_positions: int = 64
+    ) -> None:
         super().__init__()
         self.rule = logits
         self.max_positions = max_positions

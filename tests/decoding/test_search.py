@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.decoding.stubs import BOS, EOS, PAD, UNK, Scripted, TinyRecurrent
 from torch import Tensor
 
 from mt.config.schema import DecodingConfig
 from mt.decoding import search as search_module
 from mt.decoding.search import Hypothesis, search
 from mt.errors import MTError
+from tests.decoding.stubs import BOS, EOS, PAD, UNK, Scripted, TinyRecurrent
 
 NEVER = -math.inf
 
@@ -25,12 +25,16 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def run(model: Any, sources: Sequence[Sequence[int]], limits: Sequence[int], **options: Any) -> list[list[Hypothesis]]:
+def run(
+    model: Any, sources: Sequence[Sequence[int]], limits: Sequence[int], **options: Any
+) -> list[list[Hypothesis]]:
     """The search on `sources` (ids without end symbol), padded into one batch."""
     options.setdefault("length_penalty", 0.0)
     longest = max((len(source) for source in sources), default=0) + 1
     ids = torch.tensor([[*s, EOS] + [PAD] * (longest - 1 - len(s)) for s in sources]).view(len(sources), -1)
-    mask = torch.tensor([[i <= len(s) for i in range(longest)] for s in sources], dtype=torch.bool).view(len(sources), -1)
+    mask = torch.tensor([[i <= len(s) for i in range(longest)] for s in sources], dtype=torch.bool).view(
+        len(sources), -1
+    )
     if isinstance(model, torch.nn.Module):
         model.eval()
     memory = model.encode(ids, mask)
@@ -53,7 +57,9 @@ def log_probs_after(model: Any, source: Sequence[int], tokens: Sequence[int]) ->
     return torch.log_softmax(logits[0], -1)
 
 
-def every_hypothesis(model: Any, source: Sequence[int], limit: int, vocabulary: int, alpha: float) -> list[Hypothesis]:
+def every_hypothesis(
+    model: Any, source: Sequence[int], limit: int, vocabulary: int, alpha: float
+) -> list[Hypothesis]:
     """All target sentences of at most `limit` symbols, best first."""
     found = []
 
@@ -67,7 +73,9 @@ def every_hypothesis(model: Any, source: Sequence[int], limit: int, vocabulary: 
                 continue
             longer = total + next_log_probs[token]
             if length == limit:
-                found.append(Hypothesis([*tokens, token], longer / penalty(length, alpha), longer, truncated=True))
+                found.append(
+                    Hypothesis([*tokens, token], longer / penalty(length, alpha), longer, truncated=True)
+                )
             else:
                 extend([*tokens, token], longer)
 
@@ -185,7 +193,9 @@ def test_neighbours_padding_and_order_change_nothing(beam: int) -> None:
     model = TinyRecurrent(40, seed=3)
     generator = torch.Generator().manual_seed(0)
     sources = [
-        torch.randint(4, 40, (int(torch.randint(1, 9, (1,), generator=generator)),), generator=generator).tolist()
+        torch.randint(
+            4, 40, (int(torch.randint(1, 9, (1,), generator=generator)),), generator=generator
+        ).tolist()
         for _ in range(20)
     ]
     limits = [len(source) * 2 + 3 for source in sources]
@@ -230,7 +240,11 @@ def test_the_state_moves_only_when_the_order_changes(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(search_module, "select", counted)
     # Hypotheses never change places: each goes on with its own symbol, far ahead of all others.
-    rule = Scripted(lambda s, t: [0, 0, -60, 0, 3, 2] if not t else [-60, -60, -60, -60] + [20 * (x == t[0]) for x in (4, 5)])
+    rule = Scripted(
+        lambda s, t: (
+            [0, 0, -60, 0, 3, 2] if not t else [-60, -60, -60, -60] + [20 * (x == t[0]) for x in (4, 5)]
+        )
+    )
     run(rule, [[4]], [12], beam=2)
     assert len(moves) == 1  # from one to two hypotheses after the first step, then never
 
@@ -279,13 +293,17 @@ def test_a_loop_ends_at_each_sentences_own_limit(beam: int) -> None:
         return [0, 0, -40, 0, 20, 0, 0]
 
     found = run(Scripted(logits), [[4, 5], [4], [6]], [8, 6, 6], beam=beam)
-    assert [(h[0].tokens, h[0].truncated) for h in found] == [([4] * 8, True), ([4] * 6, True), ([4, 4], False)]
+    assert [(h[0].tokens, h[0].truncated) for h in found] == [
+        ([4] * 8, True),
+        ([4] * 6, True),
+        ([4, 4], False),
+    ]
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_no_ngram_repeats(beam: int, order: int) -> None:
-    """A model that wants one symbol for ever; and random models, which repeat a lot in so small a vocabulary."""
+    """A model that wants one symbol for ever; and random models, which repeat a lot."""
     loop = Scripted(lambda s, t: [0, 0, -10, 0, 9, 8, 7, 6])
     models = [loop, *(TinyRecurrent(8, seed) for seed in range(3))]
     for model in models:
@@ -305,12 +323,20 @@ def test_with_everything_blocked_the_hypothesis_is_closed(beam: int, eos_logit: 
         expected = [4] * options["no_repeat_ngram"]
         for hypotheses in run(model, [[4], [4, 4]], [20, 9], beam=beam, n_best=beam, **options):
             lengths = {len(h.tokens) for h in hypotheses}
-            assert all(math.isfinite(h.score) and set(h.tokens) <= {4} and not h.truncated for h in hypotheses)
+            assert all(
+                math.isfinite(h.score) and set(h.tokens) <= {4} and not h.truncated for h in hypotheses
+            )
             assert max(lengths) <= len(expected)
             if eos_logit == NEVER or beam == 1:
                 assert hypotheses[0].tokens == expected
     # A sentence that is stuck does not hurt its neighbour.
-    rule = Scripted(lambda s, t: [0, 0, 9.0 * (len(t) == 2), 0, 1, 2, 3] if s == [5] else [NEVER, NEVER, eos_logit, NEVER, 5, NEVER, NEVER])
+    rule = Scripted(
+        lambda s, t: (
+            [0, 0, 9.0 * (len(t) == 2), 0, 1, 2, 3]
+            if s == [5]
+            else [NEVER, NEVER, eos_logit, NEVER, 5, NEVER, NEVER]
+        )
+    )
     alone = run(rule, [[5]], [9], beam=beam, no_repeat_ngram=2)
     both = run(rule, [[5], [4]], [9, 9], beam=beam, no_repeat_ngram=2)
     same(both[0], alone[0])
@@ -350,7 +376,9 @@ def test_limits_must_fit_the_batch() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-@pytest.mark.parametrize("bad", [[math.nan] * 6, [0, 0, 0, 0, math.nan, 0], [0, 0, 0, 0, math.inf, 0], [NEVER] * 6])
+@pytest.mark.parametrize(
+    "bad", [[math.nan] * 6, [0, 0, 0, 0, math.nan, 0], [0, 0, 0, 0, math.inf, 0], [NEVER] * 6]
+)
 @pytest.mark.parametrize("step", [0, 2])
 def test_output_that_is_no_number_is_an_error(beam: int, bad: list[float], step: int) -> None:
     model = Scripted(lambda s, t: bad if len(t) == step else [0, 0, -5, 0, 1, 2])
@@ -369,9 +397,9 @@ def test_log_softmax_is_float32_whatever_the_model_computes_in(dtype: torch.dtyp
 
     for beam in (1, 3):
         found = run(Flat(8, seed=0), [[4]], [4], beam=beam)
-        assert found[0][0].log_prob / (len(found[0][0].tokens) + (not found[0][0].truncated)) == pytest.approx(
-            -math.log(8000), abs=1e-5
-        )
+        assert found[0][0].log_prob / (
+            len(found[0][0].tokens) + (not found[0][0].truncated)
+        ) == pytest.approx(-math.log(8000), abs=1e-5)
 
 
 @pytest.mark.parametrize(("columns", "count"), [(5, 5), (64, 3), (1000, 1), (1000, 3), (2111, 6), (8000, 6)])

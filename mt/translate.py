@@ -1,0 +1,299 @@
+"""``python -m mt.translate``: translate words, a file, a pipe, or what is typed.
+
+    python -m mt.translate -- un chien court        these words
+    python -m mt.translate input=fr.txt output=en.txt   a file, line by line
+    cat fr.txt | python -m mt.translate                 a pipe
+    python -m mt.translate                              on a terminal: type sentences, Ctrl-D ends
+
+Contract: n lines in, n lines out, in order, each ended by LF, as UTF-8 whatever the locale. Standard
+output carries nothing but translations. A file given as ``output`` appears when it is complete and is
+untouched by any failure. What can be known to be wrong is said before the model is loaded.
+
+Not in here: how lines become translations (`mt.decoding`), how options are read (`mt.config`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mt.config import terminal
+from mt.config.app import run_app
+from mt.config.run_config import resolve_decoding, to_dict
+from mt.config.schema import OutputFormat, TranslateConfig
+from mt.data.lines import decode_stream, read_lines
+from mt.decoding.loading import LoadedRun, choose_run, load_run
+from mt.decoding.translator import Translation, Translator
+from mt.errors import MTError, UsageError
+from mt.training.device import choose_device, set_threads, tune_process
+
+logger = logging.getLogger("mt.translate")
+
+_STANDARD = (None, "-")
+
+
+def translate(config: TranslateConfig, text: str | None = None) -> int:
+    """Translates what the options name, or `text` as one line; returns the exit code.
+
+    Raises:
+        MTError: an option, a file or the run is not usable; no output file is then written.
+    """
+    interactive = text is None and config.input is None and _is_terminal(sys.stdin)
+    _check_options(config, text)
+    lines, counts = ([], {}) if interactive else _source(config, text)
+    with _output(config.output) as output:
+        set_threads(config.threads)
+        tune_process()
+        device = choose_device(config.device)
+        folder = choose_run(config.run, config.checkpoint, config.runs)
+        run = load_run(folder, config.checkpoint, tokenizer=config.tokenizer, device=device)
+        logger.info("translating with %s", run.checkpoint)
+        decoding = resolve_decoding(run.config.decoding, config.decoding)
+        if config.format is OutputFormat.text:
+            decoding = replace(decoding, n_best=1)
+        translator = Translator(run.model, run.tokenizer, decoding, device, show_unknown=config.show_unknown)
+        if interactive:
+            code = _converse(run, translator, config.format, output)
+        else:
+            code = 0
+            for translation in translator.stream(lines):
+                output.write(_formatted(translation, config.format))
+            output.flush()
+    if not interactive:
+        for warning in translator.report.warnings():
+            logger.warning("%s", warning)
+    if config.report not in _STANDARD:
+        record = {
+            "run": str(run.folder),
+            "checkpoint": str(run.checkpoint),
+            "decoding": to_dict(decoding),
+            "input": counts,
+            **translator.report.to_dict(),
+        }
+        with _output(config.report, "report") as report:
+            report.write(json.dumps(record, indent=2, ensure_ascii=False))
+    return code
+
+
+def _check_options(config: TranslateConfig, text: str | None) -> None:
+    """What can be known to be wrong before anything is read."""
+    if text == "":
+        raise UsageError("nothing to translate after --")
+    if text is not None and config.input is not None:
+        raise UsageError(f"both input={config.input} and a text after -- were given; choose one")
+    n_best = config.decoding.n_best
+    if config.format is OutputFormat.text and n_best is not None and n_best > 1:
+        raise UsageError(
+            f"decoding.n_best={n_best}: format=text writes one translation a line; "
+            "add format=jsonl for all of them"
+        )
+    named = {
+        name: Path(value)
+        for name, value in (("input", config.input), ("output", config.output), ("report", config.report))
+        if value is not None and value != "-"
+    }
+    for name in ("output", "report"):
+        if name in named:
+            _check_writable(name, named[name])
+    for one, other in (("input", "output"), ("input", "report"), ("output", "report")):
+        if one in named and other in named and _same_file(named[one], named[other]):
+            raise UsageError(f"{one} and {other} are the same file, {named[other]}; name another {other}")
+
+
+def _check_writable(option: str, path: Path) -> None:
+    parent = path.parent
+    if path.is_dir():
+        raise UsageError(f"{option}={path}: is a folder; name a file")
+    if not parent.is_dir():
+        raise UsageError(f"{option}={path}: there is no folder {parent}; create it first")
+    if not os.access(path if _is_special(path) else parent, os.W_OK):
+        raise UsageError(f"{option}={path}: no permission to write there")
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other) and not _is_special(one)
+    except OSError:
+        return one.resolve() == other.resolve()
+
+
+def _is_special(path: Path) -> bool:
+    """A pipe or device: written to directly, as it cannot be replaced."""
+    return path.exists() and not path.is_file()
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return stream is not None and bool(stream.isatty())
+    except ValueError:  # closed
+        return False
+
+
+def _source(config: TranslateConfig, text: str | None) -> tuple[Iterable[str], dict[str, Any]]:
+    """The lines to translate, and what is known of where they come from."""
+    if text is not None:
+        return [text], {"path": None}
+    if config.input is None or config.input == "-":
+        if sys.stdin is None:
+            raise UsageError("there is no standard input; give input=FILE, or a text after --")
+        return decode_stream(sys.stdin.buffer, invalid_utf8=config.invalid_utf8), {"path": "-"}
+    file = read_lines(config.input, invalid_utf8=config.invalid_utf8)
+    for warning in file.warnings():
+        logger.warning("%s", warning)
+    return file.lines, file.counts()
+
+
+def _formatted(translation: Translation, form: OutputFormat) -> str:
+    if form is OutputFormat.text:
+        return translation.text
+    best = [
+        {"translation": text, "score": round(score, 6), "log_prob": round(log_prob, 6)}
+        for text, score, log_prob in translation.hypotheses
+    ]
+    record = {
+        "source": translation.source,
+        **best[0],
+        "n_best": best,
+        "truncated": translation.truncated,
+        "source_cut": translation.source_cut,
+        "unknown_share": round(translation.unknown_share, 6),
+    }
+    # No control character can be inside (see `clean_line`, `one_line`): every record is one line.
+    return json.dumps(record, ensure_ascii=False)
+
+
+@dataclass
+class _Lines:
+    """Lines of UTF-8, each ended by LF, on an open binary file."""
+
+    file: BinaryIO
+
+    def write(self, line: str) -> None:
+        self.file.write(line.encode("utf-8", errors="replace") + b"\n")
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+@contextmanager
+def _output(path: str | None, option: str = "output") -> Iterator[_Lines]:
+    """Where lines go: standard output, or a file that appears under its name when the block ends well.
+
+    Raises:
+        MTError: it cannot be written (no permission, no room).
+    """
+    if path is None or path == "-":
+        try:
+            yield _Lines(sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise  # the reader has seen enough; no error of ours
+        except OSError as error:
+            raise MTError(f"standard output: {error.strerror or error}") from error
+        return
+    target = Path(path)
+    if _is_special(target):
+        try:
+            with target.open("wb") as file:
+                yield _Lines(file)
+        except OSError as error:
+            raise MTError(f"{option}={path}: {error.strerror or error}") from error
+        return
+    target = target.resolve()  # a link stays a link, and the file it points to is replaced
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with aside.open("xb") as file:
+            yield _Lines(file)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            aside.chmod(target.stat().st_mode & 0o777)
+        os.replace(aside, target)
+    except OSError as error:
+        raise MTError(f"{option}={path}: {error.strerror or error}; it was not written") from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _converse(run: LoadedRun, translator: Translator, form: OutputFormat, output: _Lines) -> int:
+    """Reads sentences from the terminal and answers each; 0 at the end of input, 130 at Ctrl-C."""
+    with contextlib.suppress(ImportError):  # not on every system
+        import readline  # noqa: F401 (line editing and history)
+    data = run.config.data
+    prompt = f"{data.source}-{data.target}> "
+    print("Type a sentence and press Enter; Ctrl-D ends.", file=sys.stderr)
+    try:
+        while True:
+            try:
+                line = _typed(prompt)
+            except EOFError:
+                print(file=sys.stderr)
+                return 0
+            [translation] = translator.translate([line])
+            output.write(_formatted(translation, form))
+            output.flush()
+            if translation.source_cut:
+                print(
+                    "(the sentence is longer than the model can read; its end was left out)", file=sys.stderr
+                )
+            if translation.truncated:
+                print("(the translation was cut at the longest length)", file=sys.stderr)
+            if translation.unknown_share:
+                print(
+                    f"({translation.unknown_share:.0%} of the characters are unknown to the model)",
+                    file=sys.stderr,
+                )
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
+
+
+def _typed(prompt: str) -> str:
+    """One line from the terminal.
+
+    Raises:
+        EOFError: Ctrl-D.
+    """
+    if _is_terminal(sys.stdout):
+        line = input(prompt)  # through readline, which must know the prompt to edit the line
+    else:
+        print(prompt, end="", file=sys.stderr, flush=True)
+        line = input()
+    # Where the locale is not UTF-8, what was typed comes as escaped bytes.
+    encoding = getattr(sys.stdin, "encoding", None) or "utf-8"
+    try:
+        return line.encode(encoding, errors="surrogateescape").decode("utf-8", errors="replace")
+    except UnicodeEncodeError:
+        return line
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], str | None]:
+    """Options before ``--``, and the text after it, joined by spaces (None without ``--``)."""
+    words = list(argv)
+    if "--" not in words:
+        return words, None
+    place = words.index("--")
+    return words[:place], " ".join(words[place + 1 :])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``mt-translate``; `argv` without the program's name. Returns the exit code."""
+    if argv is None:
+        terminal.set_up(
+            restart=True
+        )  # here, as the words that `run_app` is given are no longer the process's own
+    options, text = _split(sys.argv[1:] if argv is None else argv)
+    return run_app(lambda config: translate(config, text), TranslateConfig, "translate", options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
