@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -248,7 +250,7 @@ class Tokenizer:
         mark = f" {unknown} ".encode() if unknown else b""
         joined = b"".join(mark if index == UNK else table[index] for index in ids)
         text = joined.decode("utf-8", errors="ignore")  # drops the halves of characters, nothing else
-        return one_line(_SPACES.sub(" ", _unescape(text)))
+        return _SPACES.sub(" ", one_line(_unescape(text)))
 
     def _share(self, line: str, side: Side, kind: Kind) -> float:
         codec = self._source if side == "source" else self._target
@@ -377,47 +379,38 @@ def train_tokenizer(
     """
     normalize = _normalizer(config.normalization)
 
-    def texts(lines: Sequence[str]) -> Iterator[str]:
-        for line in lines:
-            yield normalize(_escape(clean_line(line)))
+    def train(side: str, *all_lines: Sequence[str]) -> PieceModel:
+        def texts() -> Iterator[str]:
+            for line in itertools.chain(*all_lines):
+                yield normalize(_escape(clean_line(line)))
+
+        return _train(config, texts, side)
 
     if config.joint:
-
-        def both() -> Iterator[str]:
-            yield from texts(source_lines)
-            yield from texts(target_lines)
-
-        return Tokenizer(_train(config, both(), ""), None, config.normalization, threads=config.threads)
-    return Tokenizer(
-        _train(config, texts(source_lines), "source "),
-        _train(config, texts(target_lines), "target "),
-        config.normalization,
-        threads=config.threads,
-    )
+        source, target = train("", source_lines, target_lines), None
+    else:
+        source, target = train("source ", source_lines), train("target ", target_lines)
+    return Tokenizer(source, target, config.normalization, threads=config.threads)
 
 
-def _train(config: TokenizerConfig, texts: Iterator[str], side: str) -> PieceModel:
-    written = io.BytesIO()
-    pad, bos, eos, unk = piece_model.SPECIALS
-    parts = _training_parts(texts)
+def _train(config: TokenizerConfig, texts: Callable[[], Iterator[str]], side: str) -> PieceModel:
+    """One vocabulary from normalized texts (walked through twice when characters are to be left out)."""
+    parts = _training_parts(texts(), _rare_characters(texts(), config.character_coverage))
     first = next(parts, None)
     if first is None:
         raise TokenizerError(f"the {side}tokenizer has no text to learn from: every line is empty")
-
-    def all_parts() -> Iterator[str]:
-        yield first
-        yield from parts
-
+    written = io.BytesIO()
+    pad, bos, eos, unk = piece_model.SPECIALS
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=all_parts(),
+            sentence_iterator=itertools.chain([first], parts),
             model_writer=written,
             model_type=config.model.value,
             vocab_size=config.vocab_size,
             # The library lowers the size by itself; whether that is allowed is decided below, so that
             # either message can give the number.
             hard_vocab_limit=False,
-            character_coverage=config.character_coverage,
+            character_coverage=1.0,  # see _rare_characters
             byte_fallback=config.byte_fallback,
             normalization_rule_name="identity",
             split_digits=True,  # numbers are copied digit by digit, so that unseen ones are no surprise
@@ -459,9 +452,32 @@ def lowered_warnings(config: TokenizerConfig, tokenizer: Tokenizer) -> list[str]
     ]
 
 
-def _training_parts(texts: Iterator[str]) -> Iterator[str]:
-    """The texts without empty ones, over-long ones cut at spaces where there are any."""
+def _rare_characters(texts: Iterator[str], coverage: float) -> dict[int, str]:
+    """The rarest characters, beyond the wanted share of all, as a translation to spaces.
+
+    SentencePiece has such an option too, but accepts only 0.98 to 1.
+    """
+    if coverage >= 1:
+        return {}
+    counts: Counter[str] = Counter()
     for text in texts:
+        counts.update(text)
+    counts.pop(" ", None)
+    wanted = coverage * sum(counts.values())
+    covered = 0
+    rare = {}
+    for char, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if covered >= wanted:
+            rare[ord(char)] = " "
+        covered += count
+    return rare
+
+
+def _training_parts(texts: Iterator[str], rare: dict[int, str]) -> Iterator[str]:
+    """The texts without rare characters and empty ones, over-long ones cut at spaces where there are any."""
+    for text in texts:
+        if rare:
+            text = " ".join(text.translate(rare).split())
         if "<" in text:
             text = _SYMBOL.sub("< ", text)
         while len(text) > _TRAINING_PART:
