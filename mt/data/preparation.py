@@ -286,7 +286,7 @@ def _build_pairs(
             f"look at the files, data.max_length, data.max_length_ratio and model.max_positions"
         )
     valid = _encode(tokenizer, job.valid[0].lines, job.valid[1].lines)
-    excluded_codes = _reasons(valid, max_positions - 1, float("inf"))
+    excluded_codes = _reasons(valid, max_positions - 1, None)
     excluded = {
         reason: int(np.count_nonzero(excluded_codes == code))
         for code, reason in enumerate(REASONS[:4], start=1)
@@ -386,7 +386,7 @@ def _encode(tokenizer: Tokenizer, source: Sequence[str], target: Sequence[str]) 
     return TokenStore.of(ids(tokenizer.encode_source, source), ids(tokenizer.encode_target, target))
 
 
-def _reasons(store: TokenStore, limit: int, max_ratio: float) -> npt.NDArray[np.int8]:
+def _reasons(store: TokenStore, limit: int, max_ratio: float | None) -> npt.NDArray[np.int8]:
     """(pairs,) why a pair is dropped: 0 = kept, else 1 + its place in REASONS; the first that holds."""
     source, target = store.source_lengths, store.target_lengths
     longer, shorter = np.maximum(source, target), np.minimum(source, target)
@@ -395,7 +395,7 @@ def _reasons(store: TokenStore, limit: int, max_ratio: float) -> npt.NDArray[np.
         (source > 0) & (target == 0),
         (source == 0) & (target == 0),
         longer > limit,
-        longer > max_ratio * shorter,
+        np.zeros(len(store), dtype=bool) if max_ratio is None else longer > max_ratio * shorter,
     ]
     return np.select(conditions, range(1, len(REASONS) + 1), default=0).astype(np.int8)
 
