@@ -202,7 +202,7 @@ class TokenizerConfig:
     normalization: Normalization = option(
         Normalization.nfc, "none, nfc, nfkc, nmt_nfkc, or *_cf with case folding"
     )
-    threads: int = option(2, "threads used to train it (the result does not depend on it)", ge=1)
+    threads: int = option(2, "threads used to encode text; training uses eight on any machine, so that the result is the same", ge=1)
 
 
 @dataclass
