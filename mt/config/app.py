@@ -29,6 +29,7 @@ from mt.config import terminal
 from mt.config.composition import Composition, open_hydra, to_dataclass
 from mt.config.help import help_text
 from mt.config.paths import CONFIG_DIR
+from mt.config.store import register
 from mt.config.validate import Problem, find_problems, missing_files, warnings
 from mt.config.words import Words, as_text
 from mt.errors import ConfigError, MTError, UsageError
@@ -178,6 +179,7 @@ def _through_hydra(
         except Exception as error:
             raised.append(error)
 
+    register()
     main = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name=config_name)(run_job)
     before = sys.argv
     sys.argv = [before[0], *flags, *words]
@@ -212,7 +214,7 @@ def _checked_sweep(composition: Composition, words: Words) -> str:
         for number, messages in enumerate(found):
             for message in messages:
                 _LOG.warning("job %d of the sweep will fail: %s", number, message)
-    return composition.sweep_folder(words.good)
+    return composition.sweep_folder(words)
 
 
 def _sweep(

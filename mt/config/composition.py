@@ -26,14 +26,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from mt.config.fields import assign, options, sections, value_of
+from mt.config.fields import assign, options, sections, show, value_of
 from mt.config.paths import CONFIG_DIR
 from mt.config.run_config import load_config
 from mt.config.schema import TrainConfig
 from mt.config.store import register
-from mt.config.validate import Problem, find_problems, missing_files
+from mt.config.validate import Problem, find_problems, missing_files, range_fault
 from mt.config.words import Vocabulary, Words, as_text, did_you_mean, read_words, value_faults
-from mt.errors import CheckpointError, UsageError
+from mt.errors import UsageError
 
 ConfigT = TypeVar("ConfigT")
 
@@ -69,20 +69,26 @@ class Composition:
                 f"--config-name {config_name}: no such file; there is {', '.join(names)}"
                 f"{did_you_mean(config_name, names)}"
             )
+        self._groups = self._root_groups()
 
     def _folders(self) -> list[Path]:
         return [CONFIG_DIR] + ([Path(self.config_dir)] if self.config_dir is not None else [])
 
     def groups(self) -> dict[str, list[str]]:
         """Choices by group, for the groups that the root's defaults list has a place for."""
-        return {group: sorted(self._listing(group, ObjectType.CONFIG)) for group in self._root_groups()}
+        return {
+            group: sorted(
+                {path.stem for folder in self._folders() for path in (folder / group).glob("*.yaml")}
+            )
+            for group in self._groups
+        }
 
     def _groups_of_hydra(self) -> dict[str, list[str]]:
-        names = ["hydra/" + name for name in self._listing("hydra", ObjectType.GROUP)]
-        return {name: sorted(self._listing(name, ObjectType.CONFIG)) for name in names}
+        def listing(group: str, kind: ObjectType) -> list[str]:
+            return self._loader.get_group_options(group, kind, self.config_name, self._search)
 
-    def _listing(self, group: str, kind: ObjectType) -> list[str]:
-        return self._loader.get_group_options(group, kind, self.config_name, self._search)
+        names = ["hydra/" + name for name in listing("hydra", ObjectType.GROUP)]
+        return {name: sorted(listing(name, ObjectType.CONFIG)) for name in names}
 
     def read(self, typed: Sequence[str], multirun: bool) -> Words:
         """Parse and check the words themselves."""
@@ -116,9 +122,9 @@ class Composition:
     def _compose(self, words: Sequence[str]) -> DictConfig:
         return compose(self.config_name, [*self._search, *words], return_hydra_config=True)
 
-    def sweep_folder(self, words: Sequence[str]) -> str:
+    def sweep_folder(self, words: Words) -> str:
         """Where Hydra will put a sweep, with the time of day filled in."""
-        return str(self._compose([*words, "hydra.mode=MULTIRUN"]).hydra.sweep.dir)
+        return str(self._compose(self.jobs(words)[0].good).hydra.sweep.dir)
 
     def multirun_asked(self, words: Sequence[str]) -> bool:
         """Whether ``hydra.mode`` asks for a sweep, as ``-m`` does."""
@@ -138,13 +144,13 @@ class Composition:
         suspects = {key for problem in found for key in problem.keys}
         try:
             composed = self._compose(words.good)
-        except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+        except (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError) as error:
             return Checked(None, found + (self._yaml_problems(words) or [Problem((), _in_one_line(error))]))
         config, unresolved = to_dataclass(composed, self.schema)
         found += unresolved
         if config is None or not relations:
             return Checked(config, found)
-        if isinstance(config, TrainConfig) and config.resume is not None:
+        if isinstance(config, TrainConfig) and config.resume is not None and os.path.isdir(config.resume):
             config = self._resumed(config, words)
         for problem in find_problems(config) + missing_files(config):
             # What follows from a slip that is reported already would only confuse.
@@ -155,10 +161,7 @@ class Composition:
     def _resumed(self, config: TrainConfig, words: Words) -> TrainConfig:
         """The stored configuration of a run, with what this command line gives put over it."""
         assert config.resume is not None
-        stored_path = Path(config.resume) / "config.yaml"
-        if not Path(config.resume).is_dir():
-            raise CheckpointError(f"resume={config.resume}: no such run folder")
-        stored = load_config(stored_path)
+        stored = load_config(Path(config.resume, "config.yaml"))
         plain, _ = to_dataclass(self._compose([]), self.schema)
         given = {key for key in options(TrainConfig) if value_of(plain, key) != value_of(config, key)}
         for override in words.overrides:
@@ -191,10 +194,8 @@ class Composition:
             defaults = self._loader.compute_defaults_list(
                 self.config_name, [*self._search, *words.good], RunMode.RUN
             ).defaults
-        except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
-            broken = [p for f in self._folders() for p in sorted(f.rglob("*.yaml")) if _syntax_problem(p)]
-            named = [path for path in broken if _mentions(error, path)] or broken
-            return [problem for path in named if (problem := _syntax_problem(path))]
+        except (HydraException, OmegaConfBaseException, yaml.YAMLError):
+            return []  # some file can't be read or found: what `compose` said is all there is to say
         vocabulary = Vocabulary(self.schema, {}, OmegaConf.create())
         leaves = options(self.schema)
         found: list[Problem] = []
@@ -203,15 +204,17 @@ class Composition:
                 path = folder / f"{default.config_path}.yaml"
                 if not path.is_file():
                     continue
-                problem = _syntax_problem(path)
-                if problem is not None:
-                    found.append(problem)
-                    continue
                 package = (default.package or "").replace("_global_", "")
                 for key, value, line in _leaves_of(path):
                     full = f"{package}.{key}".strip(".")
-                    if not full.startswith("hydra"):
-                        found += value_faults(full, value, vocabulary, leaves, f"{path}:{line}: ")
+                    if full.startswith("hydra"):
+                        continue
+                    place = f"{path}:{line}: "
+                    faults = list(value_faults(full, value, vocabulary, leaves, place))
+                    fault = range_fault(leaves[full], value) if full in leaves and not faults else None
+                    if fault:
+                        faults.append(Problem((full,), f"{place}{full}={show(value)}: {fault}"))
+                    found += faults
         return found
 
 
@@ -255,18 +258,6 @@ def to_dataclass(composed: DictConfig, schema: type[Any]) -> tuple[Any, list[Pro
     return (None if found else config), found
 
 
-def _syntax_problem(path: Path) -> Problem | None:
-    try:
-        OmegaConf.load(path)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = f":{mark.line + 1}" if mark is not None else ""
-        return Problem((), f"{path}{line}: not valid YAML ({error.problem})")
-    except (yaml.YAMLError, UnicodeDecodeError, OmegaConfBaseException, OSError) as error:
-        return Problem((), f"{path}: cannot be read as YAML ({_in_one_line(error)})")
-    return None
-
-
 def _leaves_of(path: Path) -> Iterator[tuple[str, Any, int]]:
     """Dotted key, plain value and line of every option that a YAML file sets."""
     values = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
@@ -288,14 +279,17 @@ def _walk(tree: Any, values: dict[Any, Any], prefix: str) -> Iterator[tuple[str,
             yield key, value, line
 
 
-def _mentions(error: BaseException, path: Path) -> bool:
-    return path.name in str(error)
-
-
 def _in_one_line(error: BaseException) -> str:
+    """What Hydra or YAML says, without its hints at their own manuals."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, yaml.MarkedYAMLError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is not None and cause.problem_mark is not None:
+        mark = cause.problem_mark
+        return f"{mark.name}:{mark.line + 1}: not valid YAML ({cause.problem})"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if error.__cause__ is not None:
         lines += [line.strip() for line in str(error.__cause__).splitlines()[:1]]
-    return " ".join(
-        line for line in lines if not line.startswith(("See https", "Config search path", "provider="))
-    )
+    if "Config search path:" in lines:
+        lines = lines[: lines.index("Config search path:")]
+    return " ".join(line for line in lines if not line.startswith("See https"))

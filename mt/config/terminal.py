@@ -8,6 +8,7 @@ loggers to standard error. `guarded` runs a command and turns whatever ends it i
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import logging
 import os
@@ -22,6 +23,9 @@ from types import FrameType
 from mt.errors import MTError
 
 _LOGGER = logging.getLogger("mt")
+
+# Not ours to prevent, and without a word from the room that met them: disk full, not allowed, and so on.
+_MACHINE_FAULTS = frozenset({errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT, errno.EIO})
 
 
 def set_up(restart: bool) -> None:
@@ -59,7 +63,6 @@ class _StandardError(logging.StreamHandler):  # type: ignore[type-arg]
 
 def _set_up_logging() -> None:
     _LOGGER.setLevel(logging.INFO if is_first_process() else logging.WARNING)
-    _LOGGER.propagate = False
     if not any(isinstance(handler, _StandardError) for handler in _LOGGER.handlers):
         _LOGGER.addHandler(_StandardError())
 
@@ -98,14 +101,32 @@ def guarded(command: Callable[[], int]) -> int:
         if not _reader_has_gone():
             traceback.print_exc()
             return 1
-        # The reader of our output had enough (`| head`). What is still in the buffer has no taker.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader had enough (`| head`)
         return 0
-    except Exception:
-        traceback.print_exc()
-        complain("this is a bug; please report the lines above together with your command")
+    except OSError as error:
+        if error.errno not in _MACHINE_FAULTS:
+            return _bug()
+        place = f": {error.filename}" if error.filename else " (standard output)"
+        complain(f"{error.strerror}{place}")
+        if os.environ.get("MT_DEBUG") == "1":
+            traceback.print_exc()
+        if not error.filename:
+            _drop_output()
         return 1
+    except Exception:
+        return _bug()
+
+
+def _bug() -> int:
+    traceback.print_exc()
+    complain("this is a bug; please report the lines above together with your command")
+    return 1
+
+
+def _drop_output() -> None:
+    """What standard output still holds can't go anywhere: let Python not try again when it exits."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _reader_has_gone() -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mt.config.fields import options, show, value_of
+from mt.config.fields import Option, options, show, value_of
 from mt.config.schema import (
     CorpusKind,
     DataConfig,
@@ -67,15 +67,18 @@ def _out_of_range(config: Config) -> Iterator[Problem]:
     for key, option in options(type(config)).items():
         value = value_of(config, key)
         for item in value if isinstance(value, list) else [value]:
-            fault = None
-            if isinstance(item, float) and not math.isfinite(item):
-                fault = f"must be a finite number {option.range}".rstrip()
-            elif isinstance(item, (int, float)) and not isinstance(item, bool) and not option.inside(item):
-                fault = f"must be {option.range}"
-            elif isinstance(item, str):
-                fault = _text_fault(item)
+            fault = range_fault(option, item)
             if fault:
                 yield Problem((key,), f"{key}={show(value)}: {fault}")
+
+
+def range_fault(option: Option, value: Any) -> str | None:
+    """Why a value of the right type is impossible for an option by itself; None when it is possible."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"must be a finite number {option.range}".rstrip()
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return None if option.inside(value) else f"must be {option.range}"
+    return _text_fault(value) if isinstance(value, str) else None
 
 
 def _text_fault(text: str) -> str | None:

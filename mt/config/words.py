@@ -10,6 +10,7 @@ Not in here: composing, ranges and relations.
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,11 @@ class Vocabulary:
     schema: type[Any]
     groups: Mapping[str, Sequence[str]]
     hydra: DictConfig
+
+    @functools.cached_property
+    def typed_node(self) -> DictConfig:
+        """The schema as OmegaConf sees it, to try values on."""
+        return OmegaConf.structured(self.schema)  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -266,9 +272,8 @@ def value_faults(
         return
     if isinstance(value, str) and ("${" in value or value == "???"):
         return  # resolved, and then checked, once everything is composed
-    node = OmegaConf.structured(vocabulary.schema)
     try:
-        OmegaConf.update(node, key, value)
+        OmegaConf.update(vocabulary.typed_node, key, value)
     except OmegaConfBaseException:
         yield Problem(
             (key,), f"{place}{key}={show(value)}: must be {option.expected}{_near_member(option, value)}"
@@ -300,6 +305,10 @@ def unknown(key: str, vocabulary: Vocabulary) -> Problem:
 def _nearest(key: str, vocabulary: Vocabulary) -> str | None:
     leaves = list(options(vocabulary.schema))
     key = key.lower()
+    if "." not in key:
+        close = difflib.get_close_matches(key, vocabulary.groups, n=1, cutoff=0.75)
+        if close:
+            return close[0]
     section, _, name = key.rpartition(".")
     # The right section with a slip in the name is likelier than a like name elsewhere.
     here = [leaf for leaf in leaves if leaf.rpartition(".")[0] == section]
@@ -310,7 +319,7 @@ def _nearest(key: str, vocabulary: Vocabulary) -> str | None:
     for leaf in leaves:
         by_name.setdefault(leaf.rpartition(".")[2], leaf)
     candidates = {**{alias: leaf for alias, leaf in _ELSEWHERE.items() if leaf in leaves}, **by_name}
-    for wanted, among in ((key, leaves), (name, list(candidates)), (key, [*leaves, *vocabulary.groups])):
+    for wanted, among in ((key, leaves), (name, list(candidates))):
         close = difflib.get_close_matches(wanted, among, n=1, cutoff=0.75 if wanted == name else 0.7)
         if close:
             return candidates.get(close[0], close[0]) if wanted == name else close[0]

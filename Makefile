@@ -1,0 +1,51 @@
+# `make test` works from a fresh clone with nothing but Python 3.10 or later and make.
+# A CPU build of PyTorch: make setup PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_ARGS ?=
+TEST_ARGS ?=
+
+# The first Python on the PATH that is new enough; PYTHON=... chooses another.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.10 python; do \
+	$$name -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1 && echo $$name && break; done)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+.PHONY: help setup test slow lint type check bench clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+setup: $(VENV)/.installed ## make .venv and install the project with its tools into it
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "no Python 3.10 or later with venv on the PATH; give PYTHON=/path/to/python" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints.txt -e ".[dev]"
+	@touch $@
+
+test: setup ## run the fast tests
+	$(BIN)/python -m pytest $(TEST_ARGS)
+
+slow: setup ## run the slow tests: the installed wheel and whole runs
+	$(BIN)/python -m pytest -m slow $(TEST_ARGS)
+
+lint: setup ## ruff: mistakes and style
+	$(BIN)/python -m ruff check mt tests scripts
+	$(BIN)/python -m ruff format --check mt tests scripts
+
+type: setup ## mypy --strict
+	$(BIN)/python -m mypy
+
+check: lint type test ## everything a change has to pass
+
+bench: setup ## measure training and decoding speed on this machine
+	$(BIN)/python scripts/bench.py
+
+clean: ## remove what can be made again (not .venv, runs and downloads)
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find mt tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,193 @@
+"""Slips on the command line: each is named, with the way out, and none hides another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mt.config.composition import Composition
+from mt.config.schema import TrainConfig
+from mt.config.words import as_text, quoted
+
+Look = Callable[[Sequence[str]], list[str]]
+
+
+@pytest.mark.parametrize(
+    ("word", "nearest"),
+    [
+        ("model.droput=0.3", "model.dropout"),
+        ("+model.droput=0.3", "model.dropout"),
+        ("++model.droput=0.3", "model.dropout"),
+        ("model={droput: 0.3}", "model.dropout"),
+        ("++train.lerning_rate=0.1", "optimizer.lr"),
+        ("train.max_steps=5", "training.max_steps"),
+        ("dropout=0.3", "model.dropout"),
+        ("model.d_model=64", "model.width"),
+        ("translate.beam=4", "decoding.beam"),
+        ("Model.Dropout=0.3", "model.dropout"),
+        ("data.train_src=a", "data.train_source"),
+        ("sead=3", "seed"),
+        ("modle=tiny", "model"),
+        ("hydra.ouput_subdir=null", "hydra.output_subdir"),
+        ("+hydra.ouput_subdir=null", "hydra.output_subdir"),
+        ("hydra.run.dri=x", "hydra.run.dir"),
+        ("hydra/lancher=basic", "hydra/launcher"),
+    ],
+)
+def test_a_misspelt_key_is_refused_with_the_nearest_name(word: str, nearest: str, slips: Look) -> None:
+    found = slips([word])
+    assert len(found) == 1
+    assert "unknown option" in found[0] and f"did you mean {nearest}?" in found[0]
+
+
+@pytest.mark.parametrize("word", ["zzz.qqqq=1", "+zzz=1", "+zzz={a: 1}", "model/width=3", "model.width.x=3"])
+def test_a_key_like_no_other_is_refused_all_the_same(word: str, slips: Look) -> None:
+    found = slips([word])
+    assert len(found) == 1 and "unknown option" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("model=rnn", "base, big, small, tiny"),
+        ("model=smal", "did you mean small?"),
+        ("model=3", "base, big, small, tiny"),
+        ("optimizer=sgd", "adam, adamw"),
+        ("experiment=multi30k", "multi30k_fr_en"),
+        ("hydra/launcher=bsaic", "did you mean basic?"),
+        ("model.norm=prre", "one of pre, post (did you mean pre?)"),
+        ("model.width=abc", "model.width=abc: must be a whole number >= 1"),
+        ("model.width=64.5", "a whole number"),
+        ("model.width=null", "a whole number"),
+        ("model.width=true", "a whole number"),
+        ("model.width=[64]", "a whole number"),
+        ("model.dropout=", "a number >= 0 and < 1"),
+        ("training.compile=maybe", "true or false"),
+        ("training.max_steps=many", "a whole number >= 1, or null"),
+        ("training=5", "no such choice"),
+        ("model={width: wide}", "model.width=wide: must be a whole number"),
+        ("~model.dropout", "cannot be removed"),
+        ("~model", "write model=CHOICE"),
+        ("+model=tiny", "leave the + out"),
+        ("+model.dropout=0.2", "leave the + out"),
+        ("model@there=tiny", "write model=CHOICE"),
+        ("word", "not key=value"),
+        ("modèle.width=3", "cannot be the name of an option"),
+        ("seed=1,2", "add -m"),
+        ("seed=range(1,4)", "add -m"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_with_what_does(word: str, expected: str, slips: Look) -> None:
+    found = slips([word])
+    assert len(found) == 1
+    assert expected in found[0]
+
+
+def test_all_problems_are_reported_at_once(complaints: Look) -> None:
+    found = complaints(
+        ["model.droput=1", "optimizer=sgd", "model.width=30", "seed=-1", "model.norm=x", "a#b=1"]
+    )
+    for key in ("model.droput", "optimizer=sgd", "model.width=30", "seed=-1", "model.norm=x", "a#b"):
+        assert sum(key in message for message in found) == 1, key
+
+
+def test_a_slip_does_not_bring_a_second_complaint_about_what_was_meant(training: Composition) -> None:
+    words = [
+        f"data.{key}={os.devnull}" for key in ("train_sorce", "train_target", "valid_source", "valid_target")
+    ]
+    found = training.check(training.read(words, multirun=False)).problems
+    assert [p.message for p in found] == ["unknown option data.train_sorce: did you mean data.train_source?"]
+
+
+# ------------------------------------------------------------------ special characters
+
+
+@pytest.mark.parametrize("name", ["My Corpus/a.en", "données/a.fr", "データ/a.ja", "a~", "b%@x.txt", "עברית"])
+def test_a_path_is_used_as_typed(name: str, complaints: Look, corpus: list[str]) -> None:
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("x\n", encoding="utf-8")
+    assert complaints([f"data.train_source={name}"]) == []
+    path.unlink()
+    (found,) = complaints([f"data.train_source={name}"])
+    assert f"data.train_source={name}: no such file" in found
+
+
+@pytest.mark.parametrize("word", ["data.train_source='a,b.txt'", 'data.train_source="c#1.txt"'])
+def test_a_quoted_value_is_used_as_is(word: str, complaints: Look) -> None:
+    name = word.partition("=")[2].strip("'\"")
+    Path(name).write_text("x\n", encoding="utf-8")
+    assert complaints([word]) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["runs/step=100.pt", "c#1.txt", "a!b", "a;b", "x<y", "l'été", 'say "a', "a{b"]
+)
+def test_a_word_that_cannot_be_parsed_comes_with_its_quoted_form(
+    name: str, slips: Look, training: Composition
+) -> None:
+    (found,) = slips([f"data.train_source={name}"])
+    assert "quote" in found
+    # What is advised, after the shell took its own quotes away, has to be what was meant.
+    advice = found[found.rindex(": ") + 2 :][1:-1]
+    (override,) = training.read([advice], multirun=False).overrides
+    assert override.value() == name.strip("'\"")
+
+
+def test_a_comma_outside_a_sweep_says_so_and_how_to_quote(slips: Look) -> None:
+    (found,) = slips(["data.train_source=a,b.txt"])
+    assert "sweep" in found and "-m" in found and """'data.train_source="a,b.txt"'""" in found
+
+
+def test_a_tilde_means_home_in_every_path(training: Composition, corpus: list[str]) -> None:
+    words = training.read([*corpus, "runs=~/experiments", "data.cache=~"], multirun=False)
+    config = training.check(words).config
+    assert isinstance(config, TrainConfig)
+    assert config.runs == os.path.expanduser("~/experiments")
+    assert config.data.cache == os.path.expanduser("~")
+
+
+@pytest.mark.parametrize(
+    "path", [r"C:\new\train.de", "C:/new/train.de", r"..\runs\a\last", r"é\new\t", "c:\\"]
+)
+def test_a_windows_path_is_shown_as_typed_and_creates_nothing(path: str, complaints: Look) -> None:
+    before = sorted(os.listdir())
+    (found,) = complaints([f"data.train_source={path}"])
+    assert f"data.train_source={path}: no such file" in found
+    assert sorted(os.listdir()) == before
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_as_text_survives_the_grammar(text: str) -> None:
+    assert OverridesParser.create().parse_override(f"key={as_text(text)}").value() == text
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(st.characters(categories=["L", "Nd"], include_characters="/\\._-~"), min_size=1))
+def test_quoting_leaves_the_text_alone(text: str) -> None:
+    word = quoted(f"key=x{text}")
+    assert OverridesParser.create().parse_override(word).value() == f"x{text}"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.from_regex(r"[a-z][a-z0-9_.]*=[ -}]*", fullmatch=True))
+def test_plain_words_are_never_touched(word: str) -> None:
+    assert quoted(word) == word
+
+
+def test_a_sweep_over_letters_outside_ascii_stays_a_sweep() -> None:
+    override = OverridesParser.create().parse_override(quoted("key=à,b,'c,d',é é"))
+    assert override.is_sweep_override()
+    values = [getattr(value, "text", value) for value in override.sweep_iterator()]
+    assert values == ["à", "b", "c,d", "é é"]
+
+
+def test_a_list_with_letters_outside_ascii_stays_a_list() -> None:
+    assert OverridesParser.create().parse_override(quoted("key=[à.txt,b.txt]")).value() == ["à.txt", "b.txt"]
