@@ -120,6 +120,7 @@ class OptimizerKind(Enum):
 
     adamw = "adamw"
     adam = "adam"
+    muon = "muon"
 
 
 class ScheduleKind(Enum):
@@ -245,12 +246,15 @@ class AttentionConfig:
 class OptimizerConfig:
     """The update rule."""
 
-    kind: OptimizerKind = option(OptimizerKind.adamw, "adamw or adam")
+    kind: OptimizerKind = option(OptimizerKind.adamw, "adamw, adam, or muon (with adamw for embeddings, norms, biases)")
     lr: float = option(1e-3, "peak learning rate (for schedule=noam: a factor on the paper's formula)", gt=0)
     beta1: float = option(0.9, "decay of the first moment", ge=0, lt=1)
     beta2: float = option(0.98, "decay of the second moment", ge=0, lt=1)
     eps: float = option(1e-9, "added to the root of the second moment", gt=0)
-    weight_decay: float = option(0.0, "decoupled for adamw, L2 for adam; never on biases, norms", ge=0)
+    weight_decay: float = option(0.0, "decoupled, L2 for adam; never on biases, norms", ge=0)
+    matrix_lr: float = option(0.004, "muon: peak rate of the layers' matrices, the size of an update's entries", gt=0)
+    momentum: float = option(0.95, "muon: decay of the matrices' momentum", ge=0, lt=1)
+    newton_schulz: int = option(5, "muon: iterations that make an update orthogonal", ge=1, le=20)
 
 
 @dataclass

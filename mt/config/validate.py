@@ -22,6 +22,8 @@ from mt.config.schema import (
     DecodingConfig,
     DecodingOverrides,
     EvaluateConfig,
+    OptimizerConfig,
+    OptimizerKind,
     OutputFormat,
     Positions,
     Precision,
@@ -108,6 +110,7 @@ def _relations(config: Config) -> Iterator[Problem]:
                 "give only one of the two",
             )
         yield from _sizes(config)
+        yield from _optimizer(config.optimizer)
         yield from _loop(config)
         yield from _decoding(config.decoding)
     elif isinstance(config, TranslateConfig):
@@ -209,6 +212,14 @@ def _sizes(config: TrainConfig) -> Iterator[Problem]:
             f"tokenizer.vocab_size={tokenizer.vocab_size} has no room beside the {_FIXED_PIECES} pieces of "
             "tokenizer.byte_fallback=true; take a larger vocabulary or tokenizer.byte_fallback=false",
         )
+
+
+def _optimizer(config: OptimizerConfig) -> Iterator[Problem]:
+    if config.kind is not OptimizerKind.muon:
+        where = f"optimizer.kind={config.kind.name}; take optimizer=muon"
+        for name in ("matrix_lr", "momentum", "newton_schulz"):
+            default = options(TrainConfig)[f"optimizer.{name}"].default
+            yield from _unread(f"optimizer.{name}", getattr(config, name), where, default)
 
 
 def _loop(config: TrainConfig) -> Iterator[Problem]:

@@ -108,13 +108,15 @@ class Linear(nn.Module):
         inputs: I, size of the last axis of x.
         outputs: size of the last axis of y.
         parts: how many independent matrices are stacked in W (3 for query, key and value in one
-            product); each part is initialised by its own fan-in and fan-out.
+            product); each part is initialised by its own fan-in and fan-out, and updated on its own
+            by optimizers that look at whole matrices.
     """
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True, parts: int = 1) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+        self.parts = parts
         self.low_precision = False
         bound = math.sqrt(6.0 / (inputs + outputs / parts))
         nn.init.uniform_(self.weight, -bound, bound)

@@ -1,4 +1,4 @@
-"""The update rule: Adam and AdamW with the groups, the clipping and the stored form that we want.
+"""The update rule: Adam, AdamW or Muon with the groups, the clipping and the stored form that we want.
 
 Contract: biases and norms (every parameter with fewer than two axes) are never decayed; PyTorch's fused
 kernel is used wherever it exists (on CPU too: 12 -> 4 ms per update of a 4+4-layer model). The state is
@@ -10,25 +10,48 @@ Not in here: the learning rate over time (`mt.training.schedule`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from mt.config.schema import OptimizerConfig, OptimizerKind
 from mt.errors import CheckpointError
+from mt.kernels.linear import Linear
+from mt.training.muon import Muon
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Two groups of (name, parameter): matrices with `weight_decay`, everything else without.
+# The tensors that the state of a parameter consists of.
+_ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
+_MUON_STATE = ("momentum",)
 
-    A tied matrix is one parameter and appears once, under its first name.
+
+def parameter_groups(model: nn.Module, config: OptimizerConfig) -> list[dict[str, Any]]:
+    """Groups of (name, parameter) with what differs between them.
+
+    Matrices are decayed, everything with fewer axes is not. For ``kind=muon`` the matrices of `Linear`
+    layers form a group of their own, but for the output layer's, which is an embedding in all but name.
+    ``scale`` is a group's rate as a share of `OptimizerConfig.lr`. A tied matrix is one parameter and
+    appears once, under its first name.
     """
+    stacked: dict[int, int] = {}
+    if config.kind is OptimizerKind.muon:
+        stacked = {id(m.weight): m.parts for m in model.modules() if isinstance(m, Linear)}
+        stacked.pop(id(getattr(model, "output_weight", None)), None)
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    matrices = [(name, p) for name, p in named if p.ndim >= 2]
+    inner = [(name, p) for name, p in named if id(p) in stacked]
+    matrices = [(name, p) for name, p in named if p.ndim >= 2 and id(p) not in stacked]
     others = [(name, p) for name, p in named if p.ndim < 2]
-    groups: list[dict[str, object]] = [
-        {"named": matrices, "weight_decay": weight_decay},
-        {"named": others, "weight_decay": 0.0},
+    groups: list[dict[str, Any]] = [
+        {
+            "named": inner,
+            "weight_decay": config.weight_decay,
+            "scale": config.matrix_lr / config.lr,
+            "muon": True,
+            "parts": [stacked[id(p)] for _, p in inner],
+        },
+        {"named": matrices, "weight_decay": config.weight_decay, "scale": 1.0},
+        {"named": others, "weight_decay": 0.0, "scale": 1.0},
     ]
     return [group for group in groups if group["named"]]
 
@@ -44,17 +67,30 @@ class Updater:
     def __init__(self, model: nn.Module, config: OptimizerConfig) -> None:
         self.names: list[str] = []
         self.parameters: list[nn.Parameter] = []
-        groups: list[dict[str, object]] = []
-        for group in parameter_groups(model, config.weight_decay):
-            named: list[tuple[str, nn.Parameter]] = group["named"]  # type: ignore[assignment]
+        self._state_names: list[tuple[str, ...]] = []
+        groups = parameter_groups(model, config)
+        for group in groups:
+            named: list[tuple[str, nn.Parameter]] = group.pop("named")
+            group["params"] = [parameter for _, parameter in named]
             self.names.extend(name for name, _ in named)
-            self.parameters.extend(parameter for _, parameter in named)
-            groups.append({"params": [p for _, p in named], "weight_decay": group["weight_decay"]})
-        kind = torch.optim.AdamW if config.kind is OptimizerKind.adamw else torch.optim.Adam
-        fused = all(p.device.type in ("cpu", "cuda") for p in self.parameters)
-        self.optimizer: torch.optim.Optimizer = kind(
-            groups, lr=config.lr, betas=(config.beta1, config.beta2), eps=config.eps, fused=fused or None
-        )
+            self.parameters.extend(group["params"])
+            self._state_names.extend([_MUON_STATE if group.get("muon") else _ADAM_STATE] * len(named))
+        self.rate = config.lr
+        betas = (config.beta1, config.beta2)
+        self.optimizer: torch.optim.Optimizer
+        if config.kind is OptimizerKind.muon:
+            self.optimizer = Muon(
+                groups,
+                lr=config.lr,
+                betas=betas,
+                eps=config.eps,
+                momentum=config.momentum,
+                iterations=config.newton_schulz,
+            )
+        else:
+            kind = torch.optim.AdamW if config.kind is OptimizerKind.adamw else torch.optim.Adam
+            fused = all(p.device.type in ("cpu", "cuda") for p in self.parameters)
+            self.optimizer = kind(groups, lr=config.lr, betas=betas, eps=config.eps, fused=fused or None)
 
     def gradient_norm(self) -> Tensor:
         """The 2-norm of the whole gradient, a scalar tensor."""
@@ -66,16 +102,17 @@ class Updater:
         torch.nn.utils.clip_grads_with_norm_(self.parameters, max_norm, norm)
 
     def set_rate(self, rate: float) -> None:
-        """The learning rate of the next update."""
+        """The learning rate of the next update; a group's own follows in proportion."""
+        self.rate = rate
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["scale"]
 
     def clear(self) -> None:
         """Forget the gradient."""
         self.optimizer.zero_grad(set_to_none=True)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state as named tensors: ``exp_avg.NAME``, ``exp_avg_sq.NAME`` and ``step.NAME``."""
+        """The state as named tensors, such as ``exp_avg.NAME``, ``step.NAME`` or ``momentum.NAME``."""
         stored: dict[str, Tensor] = {}
         for name, parameter in zip(self.names, self.parameters, strict=True):
             for key, value in self.optimizer.state.get(parameter, {}).items():
@@ -91,9 +128,10 @@ class Updater:
         if not tensors:  # saved before the first update
             return
         state: dict[int, dict[str, Tensor]] = {}
-        for index, (name, parameter) in enumerate(zip(self.names, self.parameters, strict=True)):
+        known = zip(self.names, self.parameters, self._state_names, strict=True)
+        for index, (name, parameter, keys) in enumerate(known):
             entries: dict[str, Tensor] = {}
-            for key in ("step", "exp_avg", "exp_avg_sq"):
+            for key in keys:
                 value = tensors.get(f"{key}.{name}")
                 if value is None:
                     raise CheckpointError(f"the optimizer's state has no {key} of {name}")

@@ -308,9 +308,7 @@ class Trainer:
             progress.epoch, progress.position = (
                 (epoch, position + 1) if position + 1 < length else (epoch + 1, 0)
             )
-            progress.epochs = (
-                progress.epoch + progress.position / length if progress.position else progress.epoch
-            )
+            progress.epochs = progress.epoch + (progress.position / length if progress.position else 0.0)
         return batches
 
     def _update(self, batches: Sequence[Batch]) -> None:
@@ -504,17 +502,8 @@ class Trainer:
         Equal BLEU (0 for a while, at the beginning) is decided by the loss.
         """
         names = ["bleu", "loss"] if self.config.training.valid_metric is ValidMetric.bleu else ["loss"]
-        keys: list[list[float]] = []
-        for numbers in (metrics, best):
-            values = [numbers.get(name) for name in names]
-            if values[0] is None or not math.isfinite(values[0]):
-                keys.append([-math.inf])
-                continue
-            signed = [
-                v if name == "bleu" else -v for name, v in zip(names, values, strict=True) if v is not None
-            ]
-            keys.append([v if math.isfinite(v) else -math.inf for v in signed])
-        return keys[0] > keys[1]
+        new, old = ([_goodness(name, numbers.get(name)) for name in names] for numbers in (metrics, best))
+        return new[0] > -math.inf and new > old
 
     @contextlib.contextmanager
     def _averaged(self) -> Iterator[None]:
@@ -726,7 +715,7 @@ class Trainer:
                 "perplexity": perplexity(nll),
                 "gradient_norm": window.gradient_norm / window.updates,
                 "padding_waste": 1.0 - window.tokens / window.positions,
-                "learning_rate": self.updater.optimizer.param_groups[0]["lr"],
+                "learning_rate": self.updater.rate,
             }
         seconds = max(window.seconds, 1e-9)
         values |= {
@@ -807,6 +796,13 @@ def compile_layers(model: nn.Module) -> None:
 def finite_or_none(metrics: Mapping[str, float]) -> dict[str, float | None]:
     """JSON has no NaN."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+
+
+def _goodness(name: str, value: float | None) -> float:
+    """A validation number as one where higher is better; minus infinity for what is not a number."""
+    if value is None or not math.isfinite(value):
+        return -math.inf
+    return value if name == "bleu" else -value
 
 
 def _can_be_split(batch: Batch, largest: int) -> bool:
