@@ -203,7 +203,7 @@ class TokenizerConfig:
     normalization: Normalization = option(
         Normalization.nfc, "none, nfc, nfkc, nmt_nfkc, or *_cf with case folding"
     )
-    threads: int = option(2, "threads used to encode text; training uses eight on any machine, so that the result is the same", ge=1)
+    threads: int = option(2, "threads that encode text (training always uses 8: the same result)", ge=1)
 
 
 @dataclass
