@@ -9,7 +9,7 @@ Not in here: the learning rate over time (`mt.training.schedule`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -19,7 +19,6 @@ from mt.config.schema import OptimizerConfig, OptimizerKind
 from mt.errors import CheckpointError
 from mt.kernels.linear import Linear
 from mt.training.muon import Muon
-
 
 # The tensors that the state of a parameter consists of.
 _ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
@@ -144,8 +143,3 @@ class Updater:
             state[index] = entries
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
-
-
-def trainable(model: nn.Module) -> Iterable[tuple[str, nn.Parameter]]:
-    """The parameters that are trained, each once."""
-    return ((name, p) for name, p in model.named_parameters() if p.requires_grad)

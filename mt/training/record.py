@@ -9,6 +9,7 @@ Not in here: what comes out of the run.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import platform
@@ -42,7 +43,8 @@ def open_record(
     if resumed:
         _check_data(folder, hashes)
     (folder / RESULT).unlink(missing_ok=True)
-    save_config(config, folder / CONFIG)
+    # The folder itself is the run, wherever it is moved to; resume= was for this session.
+    save_config(dataclasses.replace(config, resume=None, run=None), folder / CONFIG)
     if not resumed:
         prepared.tokenizer.save(folder / TOKENIZER)
         checkpoint.write_json(folder / DATA, {**prepared.report, "hashes": hashes})

@@ -84,8 +84,7 @@ def resumed_config(config: TrainConfig, given: set[str]) -> TrainConfig:
             for all options below it.
 
     Returns:
-        The stored configuration with the given values of options that may change; resume and run are the
-        folder.
+        The stored configuration with the given values of options that may change, and `resume`.
 
     Raises:
         CheckpointError: there is no run in that folder.
@@ -106,8 +105,7 @@ def resumed_config(config: TrainConfig, given: set[str]) -> TrainConfig:
             refused.append(_difference(key, old, new))
     if refused:
         raise ConfigError([f"resume={folder}: {text}; this cannot change during a run" for text in refused])
-    stored.resume = stored.run = config.resume
-    stored.runs = config.runs
+    stored.resume, stored.run, stored.runs = config.resume, None, config.runs
     return stored
 
 

@@ -564,7 +564,7 @@ class Trainer:
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():
                     parameter.copy_(weights[name])
-        self.updater.load(tensors)
+        self.updater.load({n: t for n, t in tensors.items() if not n.startswith("weights.")})
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(progress.scaler)
         if (

@@ -67,7 +67,9 @@ def grow(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cut, flip, grow, Path.unlink])
-@pytest.mark.parametrize("name", ["model.safetensors", "model.json", "optimizer.safetensors", "state.json", "manifest.json"])
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "model.json", "optimizer.safetensors", "state.json", "manifest.json"]
+)
 def test_a_damaged_one_is_skipped_with_a_warning(tmp_path: Path, caplog, name: str, damage) -> None:
     save(tmp_path, 1)
     damage(save(tmp_path, 2) / name)
@@ -89,7 +91,9 @@ def test_none_whole_is_an_error_and_stays_one(tmp_path: Path) -> None:
     cut(save(tmp_path, 1) / "model.safetensors")
     flip(save(tmp_path, 2) / "state.json")
     for _ in range(2):
-        with pytest.raises(CheckpointError, match=r"(?s)no checkpoint.*model\.safetensors|(?s:no checkpoint)"):
+        with pytest.raises(
+            CheckpointError, match=r"(?s)no checkpoint.*model\.safetensors|(?s:no checkpoint)"
+        ):
             checkpoint.newest_valid(tmp_path)
 
 
@@ -121,7 +125,9 @@ def test_a_folder_without_a_manifest_is_not_whole(tmp_path: Path) -> None:
     assert found is not None and found.step == 1
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"format": 2}', '{"format": 1, "step": "1", "files": {}}', "[" * 90_000])
+@pytest.mark.parametrize(
+    "content", ["[]", "{", '{"format": 2}', '{"format": 1, "step": "1", "files": {}}', "[" * 90_000]
+)
 def test_hostile_manifests_are_only_invalid(tmp_path: Path, content: str) -> None:
     (save(tmp_path, 1) / "manifest.json").write_text(content, encoding="utf-8")
     with pytest.raises(CheckpointError):
@@ -168,10 +174,14 @@ def test_an_interrupt_while_writing_leaves_nothing(tmp_path: Path, monkeypatch) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_manifest_is_written_last_and_everything_is_synced_before_the_rename(tmp_path: Path, monkeypatch) -> None:
+def test_the_manifest_is_written_last_and_everything_is_synced_before_the_rename(
+    tmp_path: Path, monkeypatch
+) -> None:
     happened: list[str] = []
     fsync, rename = os.fsync, os.rename
-    monkeypatch.setattr(os, "fsync", lambda handle: (happened.append(os.readlink(f"/proc/self/fd/{handle}")), fsync(handle)))
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: (happened.append(os.readlink(f"/proc/self/fd/{handle}")), fsync(handle))
+    )
     monkeypatch.setattr(os, "rename", lambda a, b: (happened.append("rename"), rename(a, b)))
     save(tmp_path, 1)
     names = [Path(entry).name for entry in happened]
@@ -180,4 +190,9 @@ def test_the_manifest_is_written_last_and_everything_is_synced_before_the_rename
         assert name in before
     assert names[-1] == tmp_path.name  # the new name itself is durable
     manifest = json.loads((tmp_path / "step-00000001" / "manifest.json").read_text(encoding="utf-8"))
-    assert set(manifest["files"]) == {"model.safetensors", "model.json", "optimizer.safetensors", "state.json"}
+    assert set(manifest["files"]) == {
+        "model.safetensors",
+        "model.json",
+        "optimizer.safetensors",
+        "state.json",
+    }

@@ -14,7 +14,15 @@ from mt.data.store import TokenStore
 from mt.data.tokenizer import Tokenizer
 from mt.training.trainer import Trainer
 
-WORDS = {"un": "one", "deux": "two", "trois": "three", "chat": "cat", "chien": "dog", "voit": "sees", "et": "and"}
+WORDS = {
+    "un": "one",
+    "deux": "two",
+    "trois": "three",
+    "chat": "cat",
+    "chien": "dog",
+    "voit": "sees",
+    "et": "and",
+}
 # What depends on the clock or the machine, in a line of metrics.jsonl.
 TIMES = {"elapsed_seconds", "tokens_per_second", "loader_wait_share", "peak_memory_mb"}
 
