@@ -1,0 +1,90 @@
+"""What the README says is there: its commands compose, its files and options exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from mt.config.composition import Composition, open_hydra
+from mt.config.fields import options
+from mt.config.schema import EvaluateConfig, TrainConfig, TranslateConfig
+from mt.evaluate import _single_reference_as_list
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def commands() -> list[list[str]]:
+    """The words of every ``python -m mt.…`` in a shell block, without comments, pipes and redirections."""
+    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)).replace("\\\n", " ")
+    found = []
+    for line in blocks.splitlines():
+        words = shlex.split(line, comments=True)
+        for place, word in enumerate(words):
+            if word == "-m" and words[place + 1].startswith("mt."):
+                command = words[place + 1 :]
+                found.append(command[: command.index(">")] if ">" in command else command)
+                break
+    return found
+
+
+def test_there_are_commands() -> None:
+    assert {command[0] for command in commands()} == {"mt.prepare", "mt.train", "mt.translate", "mt.evaluate"}
+
+
+SCHEMAS = {
+    "mt.prepare": (TrainConfig, "train"),
+    "mt.train": (TrainConfig, "train"),
+    "mt.translate": (TranslateConfig, "translate"),
+    "mt.evaluate": (EvaluateConfig, "evaluate"),
+}
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_a_command_composes(command: list[str]) -> None:
+    words = command[1 : command.index("--")] if "--" in command else command[1:]
+    sweep = "-m" in words
+    words = [word for word in words if word not in ("-m", "--cfg", "job", "--help")]
+    if command[0] == "mt.evaluate":
+        words = _single_reference_as_list(words)
+    with open_hydra():
+        composition = Composition(*SCHEMAS[command[0]], None)
+        read = composition.read(words, sweep)
+        assert not read.problems
+        for job in composition.jobs(read) if sweep else [read]:
+            assert not composition.check(job, relations=False).problems
+
+
+def test_files_exist() -> None:
+    table = README.split("| where | what |")[1].split("\n\n")[0]
+    for row in table.splitlines()[2:]:
+        names = re.findall(r"`([^`]+)`", row.split("|")[1].replace("` `", "`"))
+        folder = ""
+        for name in " ".join(names).replace("` ", " ").split():
+            path = Path(name)
+            folder = str(path.parent) if path.parent != Path() else folder
+            assert (ROOT / folder / path.name).exists(), name
+
+
+def test_named_options_exist() -> None:
+    known = {key for schema in (TrainConfig, TranslateConfig, EvaluateConfig) for key in options(schema)}
+    sections = "data|tokenizer|model|attention|optimizer|schedule|training|decoding"
+    named = set(re.findall(rf"(?<![\w./-])((?:{sections})\.[a-z_0-9]+)\b(?!\.)", README))
+    named -= {"data.json", "model.json", "model.safetensors"}
+    assert len(named) > 10
+    assert named <= known
+
+
+def test_groups_and_choices_exist() -> None:
+    table = README.split("| group | chooses |")[1].split("\n\n")[0]
+    for row in table.splitlines()[2:]:
+        groups, choices = row.strip("|").split("|")
+        for group in re.findall(r"`(\w+)`", groups):
+            folder = ROOT / "conf" / group
+            assert folder.is_dir(), group
+            files = {path.stem for path in folder.glob("*.yaml")}
+            named = set(re.findall(r"`(\w+)`", choices))
+            assert named <= files, (group, named - files)
