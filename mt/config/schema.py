@@ -85,6 +85,13 @@ class Norm(Enum):
     post = "post"
 
 
+class EmbeddingInit(Enum):
+    """What embeddings are before training."""
+
+    random = "random"
+    cooccurrence = "cooccurrence"
+
+
 class Positions(Enum):
     """How a position is told to the Transformer."""
 
@@ -223,6 +230,9 @@ class ModelConfig:
     tie_embeddings: TieEmbeddings = option(
         TieEmbeddings.all, "all, decoder (target embedding = output) or none"
     )
+    embedding_init: EmbeddingInit = option(
+        EmbeddingInit.random, "random, or cooccurrence: pieces that translate each other begin close together"
+    )
     dropout: float = option(0.1, "dropout on embeddings and on every residual branch", ge=0, lt=1)
     attention_dropout: float = option(0.0, "dropout on attention weights", ge=0, lt=1)
     activation_dropout: float = option(0.0, "dropout inside the feed-forward layers", ge=0, lt=1)
@@ -246,13 +256,17 @@ class AttentionConfig:
 class OptimizerConfig:
     """The update rule."""
 
-    kind: OptimizerKind = option(OptimizerKind.adamw, "adamw, adam, or muon (with adamw for embeddings, norms, biases)")
+    kind: OptimizerKind = option(
+        OptimizerKind.adamw, "adamw, adam, or muon (with adamw for embeddings, norms, biases)"
+    )
     lr: float = option(1e-3, "peak learning rate (for schedule=noam: a factor on the paper's formula)", gt=0)
     beta1: float = option(0.9, "decay of the first moment", ge=0, lt=1)
     beta2: float = option(0.98, "decay of the second moment", ge=0, lt=1)
     eps: float = option(1e-9, "added to the root of the second moment", gt=0)
     weight_decay: float = option(0.0, "decoupled, L2 for adam; never on biases, norms", ge=0)
-    matrix_lr: float = option(0.004, "muon: peak rate of the layers' matrices, the size of an update's entries", gt=0)
+    matrix_lr: float = option(
+        0.004, "muon: peak rate of the layers' matrices, the size of an update's entries", gt=0
+    )
     momentum: float = option(0.95, "muon: decay of the matrices' momentum", ge=0, lt=1)
     newton_schulz: int = option(5, "muon: iterations that make an update orthogonal", ge=1, le=20)
 
@@ -379,7 +393,7 @@ class TranslateConfig:
     checkpoint: Optional[str] = option(
         None, "a checkpoint folder of the run; null = the run's final model", path=True
     )
-    tokenizer: Optional[str] = option(
+    tokenizer_folder: Optional[str] = option(
         None, "another tokenizer folder; refused unless it is the run's own", path=True
     )
     input: Optional[str] = option(

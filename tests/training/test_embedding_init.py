@@ -1,0 +1,82 @@
+"""Co-occurrence embeddings: pieces that translate each other are close; unknown pieces stay random."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from mt.config.schema import AttentionConfig, ModelConfig, TieEmbeddings
+from mt.data.store import TokenStore
+from mt.models.build import build_model
+from mt.training import embedding_init as module
+from mt.training.embedding_init import cooccurrence_vectors, initialise_embeddings
+
+WORDS, SIZE = 12, 40  # source ids 4..15 translate to target ids 20..31, 36.. never occur
+
+
+def corpus(pairs=400):
+    generator = np.random.default_rng(0)
+    source = [generator.choice(WORDS, size=4, replace=False) + 4 for _ in range(pairs)]
+    return TokenStore.of(source, [line[::-1] + 16 for line in source])
+
+
+def cosine(a, b):
+    return torch.nn.functional.normalize(a, dim=1) @ torch.nn.functional.normalize(b, dim=1).T
+
+
+def test_translations_are_the_nearest_neighbours():
+    source, target, source_counts, target_counts = cooccurrence_vectors(corpus(), SIZE, SIZE, 16, seed=0)
+    similarity = cosine(source[4 : 4 + WORDS], target)
+    assert similarity.argmax(1).tolist() == list(range(20, 20 + WORDS))
+    assert source_counts[4:16].sum() == 1600 == target_counts[20:32].sum()
+    assert source[20:].abs().max() < 1e-5 > target[:20].abs().max()
+
+
+def test_full_rank_gives_the_matrix_back():
+    """U Σ Vᵀ is the matrix of the formula, computed here by counting."""
+    store = corpus(60)
+    source, target, *_ = cooccurrence_vectors(store, SIZE, SIZE, SIZE, seed=0)
+    for s, t in [(4, 20), (5, 21), (4, 25), (9, 30)]:
+        both = sum(s in store.source(i) and t in store.target(i) for i in range(60))
+        n_s = sum(s in store.source(i) for i in range(60))
+        n_t = sum(t in store.target(i) for i in range(60))
+        expected = max(0.0, math.log(both * 60 / (n_s * n_t))) * both / (both + 2) if both else 0.0
+        assert (source[s] @ target[t]).item() == pytest.approx(expected, abs=1e-3)
+
+
+def test_chunks_and_seeds(monkeypatch):
+    store = corpus()
+    whole = cooccurrence_vectors(store, SIZE, SIZE, 8, seed=0)
+    monkeypatch.setattr(module, "_PAIRS_AT_ONCE", 7)
+    torch.manual_seed(99)
+    before = torch.random.get_rng_state()
+    for one, other in zip(whole, cooccurrence_vectors(store, SIZE, SIZE, 8, seed=0), strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(before, torch.random.get_rng_state())  # dropout's generator is left alone
+    monkeypatch.setattr(module, "MOST_PAIRS", 50)
+    assert cooccurrence_vectors(store, SIZE, SIZE, 8, seed=0)[2].sum() == 200
+
+
+@pytest.mark.parametrize("tie", list(TieEmbeddings))
+def test_every_way_of_tying(tie):
+    torch.manual_seed(0)
+    config = ModelConfig(width=16, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=1, tie_embeddings=tie)
+    model = build_model(config, AttentionConfig(), SIZE, SIZE)
+    before = model.output_weight.detach().clone()
+    initialise_embeddings(model, corpus(), seed=0)
+    source, output = model.source_embedding.weight.detach(), model.output_weight.detach()
+    similarity = cosine(source[4 : 4 + WORDS], output[20:32])
+    assert similarity.argmax(1).tolist() == list(range(WORDS))
+    assert torch.equal(model.target_embedding.weight[20:32], output[20:32])
+    torch.testing.assert_close(output[20:32].norm(dim=1), torch.ones(WORDS))
+    assert torch.equal(output[36:], before[36:])  # never seen
+
+
+def test_nothing_to_learn_leaves_everything_random(caplog):
+    model = build_model(
+        ModelConfig(width=16, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=1), AttentionConfig(), SIZE, SIZE
+    )
+    before = model.output_weight.detach().clone()
+    initialise_embeddings(model, TokenStore.of([[5, 6]] * 3, [[7]] * 3), seed=0)
+    assert torch.equal(before, model.output_weight) and "stay random" in caplog.text
