@@ -30,7 +30,7 @@ def test_translations_are_the_nearest_neighbours():
     similarity = cosine(source[4 : 4 + WORDS], target)
     assert similarity.argmax(1).tolist() == list(range(20, 20 + WORDS))
     assert source_counts[4:16].sum() == 1600 == target_counts[20:32].sum()
-    assert source[20:].abs().max() < 1e-5 > target[:20].abs().max()
+    assert source[20:].abs().max() < 1e-3 > target[:20].abs().max()
 
 
 def test_full_rank_gives_the_matrix_back():
