@@ -16,11 +16,11 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mt.config.fields import assign, show
+from mt.config.fields import show
 from mt.config.run_config import changed_options, config_hash, load_config
 from mt.config.schema import TrainConfig
 from mt.errors import CheckpointError, ConfigError
@@ -73,40 +73,6 @@ def run_folder_for(config: TrainConfig) -> Path:
         return Path(config.run)
     data = config.data
     return Path(config.runs) / f"{data.kind.value}-{data.source}-{data.target}-{config_hash(config)}"
-
-
-def resumed_config(config: TrainConfig, given: set[str]) -> TrainConfig:
-    """The stored configuration of the run ``config.resume``, with the options that were given this time.
-
-    Args:
-        config: as composed from the command line; ``config.resume`` is set.
-        given: dotted keys the user gave (``training.max_steps``); a key of a whole group (``model``) stands
-            for all options below it.
-
-    Returns:
-        The stored configuration with the given values of options that may change, and `resume`.
-
-    Raises:
-        CheckpointError: there is no run in that folder.
-        ConfigError: a given option that may not change has another value than the run's.
-    """
-    assert config.resume is not None
-    folder = Path(config.resume)
-    stored = stored_config(folder)
-    if stored is None:
-        raise CheckpointError(f"resume={folder}: there is no run in this folder (no {CONFIG})")
-    refused: list[str] = []
-    for key, (old, new) in changed_options(stored, config).items():
-        if not any(key == word or key.startswith(word + ".") for word in given):
-            continue
-        if may_change(key):
-            assign(stored, key, new)
-        else:
-            refused.append(_difference(key, old, new))
-    if refused:
-        raise ConfigError([f"resume={folder}: {text}; this cannot change during a run" for text in refused])
-    stored.resume, stored.run, stored.runs = config.resume, None, config.runs
-    return stored
 
 
 def stored_config(folder: Path) -> TrainConfig | None:
@@ -177,6 +143,7 @@ def owned(folder: Path) -> Iterator[None]:
         CheckpointError: another process owns it (its id and host are named), or it cannot be written.
     """
     path = folder / _LOCK
+    existed = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -188,9 +155,22 @@ def owned(folder: Path) -> Iterator[None]:
         _lock(handle, path, folder)
         os.ftruncate(handle, 0)
         os.write(handle, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode("utf-8"))
-        yield
+        try:
+            yield
+        finally:
+            if not (folder / CONFIG).exists():  # the run never began
+                _leave_no_trace(folder, existed)
     finally:
         os.close(handle)  # drops the lock, as the end of the process would
+
+
+def _leave_no_trace(folder: Path, existed: bool) -> None:
+    """Remove what was made before it was known whether the run can begin."""
+    with suppress(OSError):
+        (folder / LOG).unlink(missing_ok=True)
+        (folder / _LOCK).unlink(missing_ok=True)
+        if not existed:
+            folder.rmdir()
 
 
 def _lock(handle: int, path: Path, folder: Path) -> None:
@@ -215,6 +195,9 @@ def _lock(handle: int, path: Path, folder: Path) -> None:
         raise CheckpointError(
             f"{name} is training in {folder}; wait for it, or choose another folder with run=..."
         ) from error
+    if not path.exists() or os.fstat(handle).st_ino != path.stat().st_ino:
+        # Its last owner has just removed the file that is locked here.
+        raise CheckpointError(f"{folder} was given up by another process this very moment; try again")
 
 
 @contextmanager

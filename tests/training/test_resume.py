@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import torch
 
-from mt.config.run_config import save_config
-from mt.config.schema import OptimizerKind, Precision, TieEmbeddings, TrainConfig, ValidMetric
+from mt.config.run_config import load_config, save_config
+from mt.config.schema import OptimizerKind, Precision, TieEmbeddings, ValidMetric
+from mt.config.validate import find_problems
 from mt.errors import CheckpointError, ConfigError
 from mt.models.storage import read_tensors
 from mt.training import checkpoint
@@ -458,15 +459,13 @@ def test_a_full_disk_ends_the_run_and_room_lets_it_go_on(prepared: Any, tmp_path
     same_run(tmp_path / "unbroken", tmp_path / "run", [4, 8])
 
 
-def test_the_configuration_given_with_resume_is_the_one_that_is_kept(prepared: Any, tmp_path: Path) -> None:
-    from mt.training.run_folder import resumed_config, stored_config
-
-    folder = tmp_path / "run"
-    train(small(), folder)
-    asked = TrainConfig(resume=str(folder))
-    asked.training.max_steps = 10
-    config = resumed_config(asked, {"resume", "training.max_steps"})
-    assert config.model.width == 16 and config.training.max_steps == 10
-    assert train(config, folder).step == 10
-    kept = stored_config(folder)
-    assert kept is not None and kept.training.max_steps == 10
+def test_a_stored_configuration_can_be_resumed_from_wherever_it_lies(prepared: Any, tmp_path: Path) -> None:
+    train(small(run=str(tmp_path / "run")), tmp_path / "run")
+    moved = tmp_path / "moved"
+    (tmp_path / "run").rename(moved)
+    config = load_config(moved / "config.yaml")
+    assert config.run is None and config.resume is None
+    config.resume, config.training.max_steps = str(moved), 10
+    assert not find_problems(config)
+    assert train(config, moved).step == 10
+    assert load_config(moved / "config.yaml").training.max_steps == 10
