@@ -77,3 +77,27 @@ def test_wrong_options_are_refused(bench: ModuleType, capsys: pytest.CaptureFixt
         bench.main(["--precision", "fp64"])
     assert refused.value.code == 2
     assert "fp32,bf16" in capsys.readouterr().err
+
+
+def test_our_side_takes_orders_from_the_real_trainer(bench: ModuleType, tmp_path: Path) -> None:
+    # It overrides two of the trainer's methods, so a change of the trainer must be seen here.
+    torch.set_num_threads(1)
+    root = tmp_path / "data"
+    root.mkdir()
+    for split, count in (("train", 60), ("val", 4)):
+        for language, word in (("fr", "mot"), ("en", "word")):
+            lines = [f"{word} {n} {word[::-1] * (n % 5 + 1)} {n * 7}\n" for n in range(count)]
+            (root / f"{split}.{language}").write_text("".join(lines), encoding="utf-8", newline="\n")
+    shape = bench.Shape(vocabulary=300, width=16, ffn=16, heads=2, layers=1, batch_tokens=128)
+    arguments = bench.parser().parse_args(["--root", str(root), "--cache", str(tmp_path / "cache")])
+    arguments.threads = 1
+    answers: list[dict[str, Any]] = []
+
+    def orders(block: Any) -> None:
+        answers.extend([block(0, 1), block(1, 2)])
+
+    with pytest.raises(SystemExit) as left:
+        bench.Ours(shape, arguments, "fp32", compiled=False).run(orders)
+    assert left.value.code == 0
+    assert [answer["tokens"] > 0 and answer["seconds"] > 0 for answer in answers] == [True, True]
+    assert all(2 < answer["loss"] < 10 for answer in answers)
