@@ -111,7 +111,8 @@ def write_job(arguments: argparse.Namespace, folder: Path) -> tuple[list[str], C
     if not same:
         raise SystemExit(
             "error: the run's architecture has no equal in Hugging Face; train with model.norm=pre "
-            "model.positions=sinusoidal model.activation=relu model.tie_embeddings=all attention.score=scaled_dot"
+            "model.positions=sinusoidal model.activation=relu model.tie_embeddings=all "
+            "attention.score=scaled_dot"
         )
     if arguments.source is not None:
         source = Path(arguments.source)
@@ -137,7 +138,7 @@ def write_job(arguments: argparse.Namespace, folder: Path) -> tuple[list[str], C
             {
                 "rows": rows,
                 "ids": [[*ids[row], EOS] for row in rows],
-                "limit": translator._longest(len(ids[rows[0]])),
+                "limits": [translator._longest(len(ids[row])) for row in rows],
             }
             for rows in translator._batches(ids)
         ]
@@ -248,12 +249,12 @@ def hugging_face(arguments: argparse.Namespace) -> Decode:
         for batch in batches[:1] if warm_up else batches:
             longest = max(map(len, batch["ids"]))
             source = torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in batch["ids"]])
+            beam_only = {"early_stopping": False, "length_penalty": 0.0} if beam > 1 else {}
             generation = GenerationConfig(
+                **beam_only,
                 num_beams=beam,
                 do_sample=False,
-                early_stopping=False,
-                length_penalty=0.0,
-                max_new_tokens=batch["limit"],
+                max_new_tokens=max(batch["limits"]),
                 pad_token_id=PAD,
                 bos_token_id=BOS,
                 eos_token_id=EOS,
@@ -263,10 +264,10 @@ def hugging_face(arguments: argparse.Namespace) -> Decode:
                 found = model.generate(
                     input_ids=source, attention_mask=(source != PAD).long(), generation_config=generation
                 )
-            for row, ids in zip(batch["rows"], found.tolist(), strict=True):
+            for row, limit, ids in zip(batch["rows"], batch["limits"], found.tolist(), strict=True):
                 ids = ids[1:]
                 end = ids.index(EOS) if EOS in ids else len(ids)
-                outputs[row] = ids[:end]
+                outputs[row] = ids[: min(end, limit)]  # it knows one longest length per batch only
                 tokens += end + 1
         return {"seconds": time.perf_counter() - begin, "tokens": tokens, "outputs": outputs}
 
