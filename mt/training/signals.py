@@ -1,7 +1,8 @@
 """SIGTERM and SIGINT during training.
 
 Contract: the first signal is remembered and looked at between two updates, so that a run can save
-itself; the second one stops at once. The handlers from before are put back.
+itself; a validation, which may take longer than the time before a harder signal, is broken off. The
+second signal stops at once. The handlers from before are put back.
 
 Not in here: saving.
 """
@@ -28,11 +29,16 @@ class Interrupted(MTError):
         self.exit_code = 128 + number
 
 
+class Halted(BaseException):
+    """The first signal came where work may be broken off (not for `except Exception` on the way)."""
+
+
 class Signals:
     """SIGTERM and SIGINT: the first is remembered, the second stops at once."""
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._may_halt = False
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
@@ -48,10 +54,19 @@ class Signals:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    @contextlib.contextmanager
+    def may_halt(self) -> Iterator[None]:
+        """While inside, the first signal raises `Halted`; for work that can be done again."""
+        self._may_halt = True
+        try:
+            yield
+        finally:
+            self._may_halt = False
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None:
             raise Interrupted(number, "stopped at once by a second signal; the last checkpoint is whole")
         self.received = number
-        logger.warning(
-            "%s: saving after this step; send it again to stop at once", signal.Signals(number).name
-        )
+        logger.warning("%s: saving, then stopping; again to stop at once", signal.Signals(number).name)
+        if self._may_halt:
+            raise Halted

@@ -54,7 +54,7 @@ from mt.training.optimizer import Updater
 from mt.training.randomness import seed_step, seed_weights
 from mt.training.record import open_record
 from mt.training.schedule import Budget, learning_rate
-from mt.training.signals import Interrupted, Signals
+from mt.training.signals import Halted, Interrupted, Signals
 from mt.training.state import Progress, Window
 from mt.training.validation import Validation, Validator, perplexity
 
@@ -224,8 +224,13 @@ class Trainer:
         try:
             with self._signals.caught(), self._loader:
                 self._batches = iter(self._loader)
-                self._loop()
-                result = self._finish()
+                try:
+                    self._loop()
+                    result = self._finish()
+                except Halted:
+                    progress.validation_due = progress.validated_step != progress.step
+                    self._leave_if_signalled()
+                    raise
         finally:
             if self._bar is not None:
                 self._bar.close()
@@ -480,7 +485,8 @@ class Trainer:
         training, progress = self.config.training, self.progress
         set_precision(self.model, Precision.fp32)  # as mt.evaluate translates
         try:
-            result = self.validator.validate(self.model)
+            with self._signals.may_halt():
+                result = self.validator.validate(self.model)
             samples = self.validator.samples(result, training.samples)
             self._tracker.record(kind, progress.step, {"epoch": progress.epochs, **result.metrics()})
             self._tracker.samples(progress.step, samples)

@@ -223,16 +223,45 @@ def test_a_signal_saves_and_ends_with_its_code(
     assert signal.getsignal(number) is before
 
 
-def test_a_second_signal_stops_at_once(prepared: Any, tmp_path: Path, monkeypatch) -> None:
-    def validate(self: Validator, model: Any) -> Any:
-        trainers[0]._signals._handle(15, None)  # remembered ...
-        trainers[0]._signals._handle(2, None)  # ... and now
-        raise AssertionError("not reached")
-
+@pytest.mark.parametrize("changes", [FULL, {"training__average_last": 2}])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_signal_breaks_a_validation_off_and_the_resumed_run_does_it_again(
+    prepared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, changes: dict[str, Any]
+) -> None:
+    """The third validation is that of the average of checkpoints, when there is one."""
+    if number == 3 and "training__average_last" not in changes:
+        return
+    train(small(**changes), tmp_path / "unbroken")
     trainers: list[Trainer] = []
     init = Trainer.__init__
-    monkeypatch.setattr(Trainer, "__init__", lambda s, *a: (trainers.append(s), init(s, *a))[1])
-    monkeypatch.setattr(Validator, "validate", validate)
+    calls = 0
+
+    def translate(self: Validator, model: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            terminate(trainers[-1])
+            raise AssertionError("not reached")
+        return original(self, model)
+
+    with monkeypatch.context() as patch:
+        original = Validator._translate
+        patch.setattr(Validator, "_translate", translate)
+        patch.setattr(Trainer, "__init__", lambda s, *a: (init(s, *a), trainers.append(s))[0])
+        with pytest.raises(Interrupted, match=f"after step {4 * min(number, 2)}"):
+            train(small(**changes), tmp_path / "broken")
+    assert checkpoints(tmp_path / "broken")[-1] == 4 * min(number, 2)
+    train(small(**changes), tmp_path / "broken")
+    same_run(tmp_path / "unbroken", tmp_path / "broken", [8])
+
+
+def test_a_second_signal_stops_at_once(prepared: Any, tmp_path: Path, monkeypatch) -> None:
+    def update(self: Trainer, batches: Any) -> None:
+        self._signals._handle(15, None)  # remembered ...
+        self._signals._handle(2, None)  # ... and now
+        raise AssertionError("not reached")
+
+    monkeypatch.setattr(Trainer, "_update", update)
     with pytest.raises(Interrupted, match="at once") as error:
         train(small(), tmp_path / "run")
     assert error.value.exit_code == 130
