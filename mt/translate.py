@@ -55,7 +55,7 @@ def translate(config: TranslateConfig, text: str | None = None) -> int:
         tune_process()
         device = choose_device(config.device)
         folder = choose_run(config.run, config.checkpoint, config.runs)
-        run = load_run(folder, config.checkpoint, tokenizer=config.tokenizer, device=device)
+        run = load_run(folder, config.checkpoint, tokenizer=config.tokenizer_folder, device=device)
         logger.info("translating with %s", run.checkpoint)
         decoding = resolve_decoding(run.config.decoding, config.decoding)
         if config.format is OutputFormat.text:

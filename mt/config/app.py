@@ -26,10 +26,9 @@ from omegaconf import DictConfig
 
 from mt import __version__
 from mt.config import terminal
-from mt.config.composition import Composition, open_hydra, to_dataclass
+from mt.config.composition import Composition, open_hydra, to_dataclass, user_folder
 from mt.config.help import help_text
 from mt.config.paths import CONFIG_DIR
-from mt.config.store import register
 from mt.config.validate import Problem, find_problems, missing_files, warnings
 from mt.config.words import Words, as_text
 from mt.errors import ConfigError, MTError, UsageError
@@ -70,16 +69,21 @@ def _run(task: Callable[[Any], int | None], schema: type[Any], config_name: str,
         print(f"mt {__version__}")
         return 0
     config_name = flags.config_name or config_name
-    typed: list[str] = flags.words
+    with user_folder(flags.config_dir):
+        return _compose_and_run(task, schema, config_name, flags)
+
+
+def _compose_and_run(
+    task: Callable[[Any], int | None], schema: type[Any], config_name: str, flags: argparse.Namespace
+) -> int:
     if flags.info or flags.hydra_help or flags.shell_completion:
-        return _through_hydra(lambda cfg: None, config_name, _hydra_flags(flags), typed)
-    with open_hydra():
-        composition = Composition(schema, config_name, flags.config_dir)
+        return _through_hydra(lambda cfg: None, config_name, _hydra_flags(flags), flags.words)
+    with open_hydra(schema, config_name, flags.config_dir) as composition:
         if flags.help:
             print(_help(composition, task, schema), end="")
             return 0
-        multirun = flags.multirun or composition.multirun_asked(typed)
-        words = composition.read(typed, multirun)
+        multirun = flags.multirun or composition.multirun_asked(flags.words)
+        words = composition.read(flags.words, multirun)
         if multirun and flags.cfg is None:
             folder = _checked_sweep(composition, words)
         else:
@@ -145,7 +149,7 @@ def _hydra_flags(flags: argparse.Namespace) -> list[str]:
     for name in ("hydra_help", "resolve", "multirun", "shell_completion"):
         if getattr(flags, name):
             found.append("--" + name.replace("_", "-"))
-    for name in ("cfg", "package", "config_dir", "info"):
+    for name in ("cfg", "package", "info"):
         if getattr(flags, name) is not None:
             found += ["--" + name.replace("_", "-"), getattr(flags, name)]
     return found
@@ -176,17 +180,18 @@ def _through_hydra(
     def run_job(cfg: DictConfig) -> None:
         try:
             job(cfg)
-        except Exception as error:
+        except BaseException as error:
             raised.append(error)
+            if not isinstance(error, Exception):
+                raise  # a signal ends a sweep too
 
-    register()
     main = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name=config_name)(run_job)
     before = sys.argv
     sys.argv = [before[0], *flags, *words]
     try:
         main()
     except SystemExit as stop:
-        if stop.code:
+        if stop.code and not raised:
             return 1
     finally:
         sys.argv = before

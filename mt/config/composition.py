@@ -14,14 +14,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -32,7 +35,7 @@ from mt.config.run_config import load_config
 from mt.config.schema import TrainConfig
 from mt.config.store import register
 from mt.config.validate import Problem, find_problems, missing_files, range_fault
-from mt.config.words import Vocabulary, Words, as_text, did_you_mean, read_words, value_faults
+from mt.config.words import Vocabulary, Words, did_you_mean, read_words, value_faults
 from mt.errors import UsageError
 
 ConfigT = TypeVar("ConfigT")
@@ -47,21 +50,10 @@ class Checked(Generic[ConfigT]):
 
 
 class Composition:
-    """What the words of one command line compose to.
-
-    Args:
-        schema: the command's options.
-        config_name: its root YAML.
-        config_dir: the user's own folder of YAML files (``--config-dir``), searched after ours.
-    """
+    """What the words of one command line compose to; made by `open_hydra`."""
 
     def __init__(self, schema: type[Any], config_name: str, config_dir: str | None) -> None:
         self.schema, self.config_name, self.config_dir = schema, config_name, config_dir
-        self._search: list[str] = []
-        if config_dir is not None:
-            if not os.path.isdir(config_dir):
-                raise UsageError(f"--config-dir {config_dir}: no such folder")
-            self._search = [f"hydra.searchpath=[{as_text('file://' + os.path.abspath(config_dir))}]"]
         self._loader: ConfigLoader = GlobalHydra.instance().config_loader()
         if not any((folder / f"{config_name}.yaml").is_file() for folder in self._folders()):
             names = sorted(path.stem for folder in self._folders() for path in folder.glob("*.yaml"))
@@ -85,7 +77,7 @@ class Composition:
 
     def _groups_of_hydra(self) -> dict[str, list[str]]:
         def listing(group: str, kind: ObjectType) -> list[str]:
-            return self._loader.get_group_options(group, kind, self.config_name, self._search)
+            return self._loader.get_group_options(group, kind, self.config_name, [])
 
         names = ["hydra/" + name for name in listing("hydra", ObjectType.GROUP)]
         return {name: sorted(listing(name, ObjectType.CONFIG)) for name in names}
@@ -120,7 +112,7 @@ class Composition:
         return True
 
     def _compose(self, words: Sequence[str]) -> DictConfig:
-        return compose(self.config_name, [*self._search, *words], return_hydra_config=True)
+        return compose(self.config_name, list(words), return_hydra_config=True)
 
     def sweep_folder(self, words: Words) -> str:
         """Where Hydra will put a sweep, with the time of day filled in."""
@@ -191,15 +183,13 @@ class Composition:
     def _yaml_problems(self, words: Words) -> list[Problem]:
         """Every fault of the YAML files that take part, with file and line."""
         try:
-            defaults = self._loader.compute_defaults_list(
-                self.config_name, [*self._search, *words.good], RunMode.RUN
-            ).defaults
+            composed = self._loader.compute_defaults_list(self.config_name, words.good, RunMode.RUN)
         except (HydraException, OmegaConfBaseException, yaml.YAMLError):
             return []  # some file can't be read or found: what `compose` said is all there is to say
         vocabulary = Vocabulary(self.schema, {}, OmegaConf.create())
         leaves = options(self.schema)
         found: list[Problem] = []
-        for default in defaults:
+        for default in composed.defaults:
             for folder in self._folders():
                 path = folder / f"{default.config_path}.yaml"
                 if not path.is_file():
@@ -218,13 +208,49 @@ class Composition:
         return found
 
 
+class _UserFolder(SearchPathPlugin):
+    """Puts the user's folder behind ours in Hydra's search path, also for root files and real runs."""
+
+    folder: ClassVar[str | None] = None
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        if self.folder is not None:
+            search_path.append("command-line", "file://" + os.path.abspath(self.folder))
+
+
 @contextmanager
-def open_hydra() -> Iterator[None]:
-    """Hydra's compose API over our YAML files; left clean afterwards."""
+def user_folder(config_dir: str | None) -> Iterator[None]:
+    """Add the folder of ``--config-dir`` to every search path that Hydra makes in this block.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    if config_dir is not None and not os.path.isdir(config_dir):
+        raise UsageError(f"--config-dir {config_dir}: no such folder")
     register()
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
+    Plugins.instance().register(_UserFolder)
+    before, _UserFolder.folder = _UserFolder.folder, config_dir
+    try:
         yield
+    finally:
+        _UserFolder.folder = before
+
+
+@contextmanager
+def open_hydra(schema: type[Any], config_name: str, config_dir: str | None = None) -> Iterator[Composition]:
+    """Hydra's compose API over our YAML files and the user's; left clean afterwards.
+
+    Args:
+        schema: the command's options.
+        config_name: its root YAML.
+        config_dir: the user's own folder of YAML files (``--config-dir``), searched after ours.
+
+    Raises:
+        UsageError: there is no such folder or root.
+    """
+    GlobalHydra.instance().clear()
+    with user_folder(config_dir), initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
+        yield Composition(schema, config_name, config_dir)
 
 
 def to_dataclass(composed: DictConfig, schema: type[Any]) -> tuple[Any, list[Problem]]:

@@ -76,8 +76,17 @@ def without_optional(hint: Any) -> tuple[Any, bool]:
     return hint, False
 
 
+_KNOWN: dict[type[Any], dict[str, Option]] = {}
+
+
 def options(schema: type[Any]) -> dict[str, Option]:
     """All leaves of a schema by dotted key."""
+    if schema not in _KNOWN:
+        _KNOWN[schema] = _read_options(schema)
+    return _KNOWN[schema]
+
+
+def _read_options(schema: type[Any]) -> dict[str, Option]:
     found: dict[str, Option] = {}
     hints = typing.get_type_hints(schema)
     for field in dataclasses.fields(schema):

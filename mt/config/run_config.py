@@ -25,7 +25,8 @@ from mt.config.validate import find_problems
 from mt.errors import CheckpointError
 
 # Real files have 3 kB. The bound keeps a hostile one from filling the memory.
-_LARGEST_FILE = 1_000_000
+_LARGEST_FILE = 100_000
+_DEEPEST = 8
 
 # Options that name places, or change how fast and how loudly, but not what comes out.
 _NOT_THE_RESULT = frozenset(
@@ -94,9 +95,7 @@ def load_config(path: Path) -> TrainConfig:
                 f"{path}: larger than {_LARGEST_FILE} bytes; not the configuration of a run"
             )
         text = raw.decode("utf-8")
-        # An alias can make a small file huge, or circular; we never write one.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise CheckpointError(f"{path}: holds a YAML alias; not the configuration of a run")
+        _refuse_tricks(text, path)
         stored = yaml.safe_load(text)
     except FileNotFoundError:
         raise CheckpointError(
@@ -117,6 +116,15 @@ def load_config(path: Path) -> TrainConfig:
     if faults:
         raise CheckpointError(f"{path} is not a configuration of this program: " + "; ".join(faults))
     return config
+
+
+def _refuse_tricks(text: str, path: Path) -> None:
+    """Stop at an alias (it can make a small file huge, or circular) and at deep nesting (slow, or worse)."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or depth > _DEEPEST:
+            raise CheckpointError(f"{path}: holds an alias or deep nesting; not the configuration of a run")
 
 
 def _fill(config: Any, stored: Any, prefix: str) -> list[str]:
@@ -164,9 +172,11 @@ def config_hash(config: TrainConfig) -> str:
 
     Where files go, the device, threads, logging and read-ahead have no part in it.
     """
-    decisive = {
-        key: show(value_of(config, key)) for key in options(TrainConfig) if key not in _NOT_THE_RESULT
-    }
+    decisive = {}
+    for key, option in options(TrainConfig).items():
+        if key not in _NOT_THE_RESULT:
+            value = value_of(config, key)
+            decisive[key] = show(float(value) if option.kind is float and value is not None else value)
     text = json.dumps(decisive, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:8]
 

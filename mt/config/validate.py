@@ -8,6 +8,7 @@ that know, before they start work.
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import re
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mt.config.fields import Option, options, show, value_of
+from mt.config.fields import Option, assign, options, show, value_of
 from mt.config.schema import (
     CorpusKind,
     DataConfig,
@@ -61,8 +62,11 @@ def find_problems(config: Config) -> list[Problem]:
     """`problems`, with the options each of them is about."""
     found = list(_out_of_range(config))
     bad = {key for problem in found for key in problem.keys}
+    sound = copy.deepcopy(config)
+    for key in bad:
+        assign(sound, key, options(type(config))[key].default)
     # A relation to a value that is itself impossible would only repeat the first complaint.
-    return found + [problem for problem in _relations(config) if not bad & set(problem.keys)]
+    return found + [problem for problem in _relations(sound) if not bad & set(problem.keys)]
 
 
 def _out_of_range(config: Config) -> Iterator[Problem]:
@@ -239,6 +243,14 @@ def _loop(config: TrainConfig) -> Iterator[Problem]:
         yield from _unread(
             "schedule.final_ratio", schedule.final_ratio, f"schedule.kind={schedule.kind.name}", default=0.0
         )
+    if config.optimizer.kind is not OptimizerKind.muon:
+        for name in ("matrix_lr", "momentum", "newton_schulz"):
+            yield from _unread(
+                f"optimizer.{name}",
+                getattr(config.optimizer, name),
+                f"optimizer.kind={config.optimizer.kind.name}",
+                default=getattr(OptimizerConfig(), name),
+            )
     if training.validate_every_steps is not None:
         yield from _unread(
             "training.validate_every_epochs",
@@ -313,7 +325,7 @@ def missing_files(config: Config) -> list[Problem]:
             keys += [k for k, o in options(TrainConfig).items() if o.path and k.startswith("data.")]
             keys.remove("data.cache")
     elif isinstance(config, TranslateConfig):
-        keys = ["run", "checkpoint", "tokenizer", "input"]
+        keys = ["run", "checkpoint", "tokenizer_folder", "input"]
     else:
         keys = ["run", "checkpoint", "data_root", "source", "reference", "hypothesis"]
     found: list[Problem] = []

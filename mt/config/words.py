@@ -99,6 +99,11 @@ class Words:
     overrides: list[Override] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
+    @property
+    def for_hydra(self) -> bool:
+        """Whether any word is about Hydra itself: where and how it runs a job."""
+        return any(override.is_hydra_override() for override in self.overrides)
+
 
 def read_words(typed: Sequence[str], vocabulary: Vocabulary, multirun: bool, loader: ConfigLoader) -> Words:
     """Parse and check every word.

@@ -1,4 +1,4 @@
-"""A corpus of empty files, and one open Hydra per test module."""
+"""A corpus of empty files, and what command lines of `mt.train` amount to."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return words
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def training() -> Iterator[Composition]:
-    """The composition of `mt.train`; commands that run in the same module close it."""
-    with open_hydra():
-        yield Composition(TrainConfig, "train", None)
+    """The composition of `mt.train`."""
+    with open_hydra(TrainConfig, "train") as composition:
+        yield composition
 
 
 @pytest.fixture
