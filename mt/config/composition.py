@@ -98,9 +98,12 @@ class Composition:
         for folder in self._folders():
             path = folder / f"{self.config_name}.yaml"
             if path.is_file():
-                root = OmegaConf.load(path)
-                for entry in root.get("defaults", []) if isinstance(root, DictConfig) else []:
-                    if isinstance(entry, DictConfig):
+                try:
+                    root = yaml.safe_load(path.read_text(encoding="utf-8"))
+                except (yaml.YAMLError, UnicodeDecodeError):
+                    continue  # composing will say what is wrong with it
+                for entry in root.get("defaults") or [] if isinstance(root, dict) else []:
+                    if isinstance(entry, dict):
                         names += [str(name) for name in entry]
         return [name for name in names if not name.startswith("override ")]
 

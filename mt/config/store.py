@@ -23,4 +23,5 @@ def register() -> None:
     """Store every root's schema under the name its YAML file asks for."""
     store = ConfigStore.instance()
     for name, schema in SCHEMAS.items():
-        store.store(name=name, node=schema, provider="mt")
+        if f"{name}.yaml" not in store.repo:
+            store.store(name=name, node=schema, provider="mt")

@@ -10,7 +10,6 @@ Not in here: composing, ranges and relations.
 from __future__ import annotations
 
 import difflib
-import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,11 +77,6 @@ class Vocabulary:
     schema: type[Any]
     groups: Mapping[str, Sequence[str]]
     hydra: DictConfig
-
-    @functools.cached_property
-    def typed_node(self) -> DictConfig:
-        """The schema as OmegaConf sees it, to try values on."""
-        return OmegaConf.structured(self.schema)  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -278,11 +272,21 @@ def value_faults(
     if isinstance(value, str) and ("${" in value or value == "???"):
         return  # resolved, and then checked, once everything is composed
     try:
-        OmegaConf.update(vocabulary.typed_node, key, value)
+        OmegaConf.update(_typed_node(vocabulary.schema), key, value)
     except OmegaConfBaseException:
         yield Problem(
             (key,), f"{place}{key}={show(value)}: must be {option.expected}{_near_member(option, value)}"
         )
+
+
+_NODES: dict[type[Any], DictConfig] = {}
+
+
+def _typed_node(schema: type[Any]) -> DictConfig:
+    """A schema as OmegaConf sees it, to try values on; what it holds has no meaning."""
+    if schema not in _NODES:
+        _NODES[schema] = OmegaConf.structured(schema)
+    return _NODES[schema]
 
 
 def _near_member(option: Option, value: Any) -> str:
