@@ -109,7 +109,7 @@ class CrossAttention(_MultiHead):
     def forward(
         self, rows: Tensor, packing: Packing, memory: KeysValues, mask: Tensor, with_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """rows (N, D) of the target, mask bool broadcastable to (B, H, T, S) → (N, D), weights (B, H, T, S)."""
+        """rows (N, D) of the target, mask bool like (B, H, T, S) → (N, D), weights (B, H, T, S) if wanted."""
         query = packing.heads(self.query(rows))[0]
         context, weights = self._attend(query, memory.keys, memory.values, mask, with_weights)
         return self.output(packing.rows(context)), weights

@@ -66,7 +66,7 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, probability)
-    dropped: Tensor = _Dropout.apply(x, probability)
+    dropped: Tensor = _Dropout.apply(x, probability)  # type: ignore[no-untyped-call]
     return dropped
 
 
@@ -86,7 +86,7 @@ class Dropout(nn.Module):
             return residual + branch
         if branch.device.type != "cpu":
             return residual + F.dropout(branch, self.probability)
-        total: Tensor = _AddDropout.apply(residual, branch, self.probability)
+        total: Tensor = _AddDropout.apply(residual, branch, self.probability)  # type: ignore[no-untyped-call]
         return total
 
     def extra_repr(self) -> str:

@@ -40,7 +40,7 @@ def onednn_is_faster() -> bool:
         vendor = "AuthenticAMD" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    if not (vendor and torch.backends.mkldnn.is_available()):
+    if not (vendor and torch.backends.mkldnn.is_available()):  # type: ignore[no-untyped-call]
         return False
     # The switch permits rounding to bf16; whether this machine then rounds is seen, not assumed.
     sample = torch.linspace(-1.0, 1.0, 64 * 64).view(64, 64)
@@ -96,7 +96,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, low_precisi
     on_cpu = x.device.type == "cpu" and x.dtype == torch.float32
     if not (on_cpu and (low_precision or onednn_is_faster())):
         return F.linear(x, weight, bias)
-    rows: Tensor = _Product.apply(x.reshape(-1, x.shape[-1]), weight, low_precision)
+    rows: Tensor = _Product.apply(x.reshape(-1, x.shape[-1]), weight, low_precision)  # type: ignore[no-untyped-call]
     out = rows.view(*x.shape[:-1], weight.shape[0])
     return out if bias is None else out + bias
 

@@ -24,7 +24,7 @@ class _Rearrange(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, forward_index: "RowIndex", backward_index: "RowIndex") -> Tensor:
+    def forward(ctx: Any, x: Tensor, forward_index: RowIndex, backward_index: RowIndex) -> Tensor:
         ctx.backward_index = backward_index
         return forward_index.take(x)
 
@@ -78,14 +78,14 @@ class Packing:
         """(N, J*D) → (J, B, H, T, D/H), zeros at padding."""
         size = rows.shape[1] // (parts * self.heads_count)
         to_heads, to_rows = self._layout(parts)
-        laid: Tensor = _Rearrange.apply(rows.reshape(-1, size), to_heads, to_rows)
+        laid: Tensor = _Rearrange.apply(rows.reshape(-1, size), to_heads, to_rows)  # type: ignore[no-untyped-call]
         return laid.view(parts, self.batch, self.heads_count, self.length, size)
 
     def rows(self, heads: Tensor) -> Tensor:
         """(B, H, T, D/H) → (N, D); the gradient at padding is zero."""
         size = heads.shape[-1]
         to_heads, to_rows = self._layout(1)
-        taken: Tensor = _Rearrange.apply(heads.reshape(-1, size), to_rows, to_heads)
+        taken: Tensor = _Rearrange.apply(heads.reshape(-1, size), to_rows, to_heads)  # type: ignore[no-untyped-call]
         return taken.view(-1, self.heads_count * size)
 
     def _layout(self, parts: int) -> tuple[RowIndex, RowIndex]:

@@ -38,6 +38,10 @@ class PositionEncoding(nn.Module):
         width: D; head_size: D/H.
     """
 
+    table: Tensor
+    cos: Tensor
+    sin: Tensor
+
     def __init__(self, kind: Positions, max_positions: int, width: int, head_size: int) -> None:
         super().__init__()
         self.kind = kind
@@ -54,13 +58,10 @@ class PositionEncoding(nn.Module):
         """rows (N, D) at positions (N,) → (N, D); rotary positions add nothing."""
         if self.kind is Positions.rotary:
             return rows
-        table: Tensor = self.table
-        return rows + table.index_select(0, positions)
+        return rows + self.table.index_select(0, positions)
 
     def rotation(self, positions: Tensor) -> Rotation | None:
         """The rotation of queries and keys at positions (...,), each table (..., K); None unless rotary."""
         if self.kind is not Positions.rotary:
             return None
-        cos: Tensor = self.cos
-        sin: Tensor = self.sin
-        return Rotation(cos[positions], sin[positions])
+        return Rotation(self.cos[positions], self.sin[positions])

@@ -27,7 +27,9 @@ class Seq2Seq(nn.Module, ABC):
     max_positions: int
 
     @abstractmethod
-    def forward(self, source: Tensor, source_mask: Tensor, target_input: Tensor, target_mask: Tensor) -> Tensor:
+    def forward(
+        self, source: Tensor, source_mask: Tensor, target_input: Tensor, target_mask: Tensor
+    ) -> Tensor:
         """Teacher-forced pass for training.
 
         Args:

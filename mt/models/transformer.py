@@ -12,6 +12,8 @@ H heads, K = D/H, J hypotheses.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -155,7 +157,7 @@ class Transformer(Seq2Seq):
         else:
             # A Linear all the same, so that one precision switch reaches it; it only borrows the matrix.
             self.output = Linear(1, 1, bias=False)
-            self.output.weight = self.target_embedding.weight
+            self.output.weight = cast(nn.Parameter, self.target_embedding.weight)
         self.positions = PositionEncoding(
             model.positions, model.max_positions, model.width, model.width // model.heads
         )
@@ -178,7 +180,9 @@ class Transformer(Seq2Seq):
     def logits(self, hidden: Tensor) -> Tensor:
         return linear(hidden, self.output_weight, low_precision=self.output.low_precision)
 
-    def forward(self, source: Tensor, source_mask: Tensor, target_input: Tensor, target_mask: Tensor) -> Tensor:
+    def forward(
+        self, source: Tensor, source_mask: Tensor, target_input: Tensor, target_mask: Tensor
+    ) -> Tensor:
         memory, source_packing = self._encode(source, source_mask)
         rows, _ = self._decode(memory, source_packing, target_input, target_mask)
         return rows
@@ -196,11 +200,11 @@ class Transformer(Seq2Seq):
         empty = memory.new_empty(sentences, self.heads, 0, self.width // self.heads)
         return {
             "memory": {
-                "layers": [tuple(layer.cross.prepare(rows, packing)) for layer in self.decoder],
+                "layers": [tuple(layer.cross.prepare(rows, packing)) for layer in self._decoder_layers()],
                 "mask": memory_mask[:, None, None, :],
             },
             "cache": {
-                "layers": [(empty, empty) for _ in self.decoder],
+                "layers": [(empty, empty) for _ in self._decoder_layers()],
                 "position": torch.zeros(sentences, dtype=torch.int64, device=memory.device),
             },
         }
@@ -211,8 +215,9 @@ class Transformer(Seq2Seq):
         x = self._embed(self.target_embedding, tokens, position)
         rotation = self.positions.rotation(position[:, None, None])
         layers = []
-        for layer, past, layer_memory in zip(self.decoder, cache["layers"], memory["layers"], strict=True):
-            x, past = layer.step(x, KeysValues(*past), rotation, KeysValues(*layer_memory), memory["mask"])
+        triples = zip(self._decoder_layers(), cache["layers"], memory["layers"], strict=True)
+        for layer, past, cross in triples:
+            x, past = layer.step(x, KeysValues(*past), rotation, KeysValues(*cross), memory["mask"])
             layers.append(tuple(past))
         logits = self.logits(self.decoder_norm(x))
         return logits, {"memory": memory, "cache": {"layers": layers, "position": position + 1}}
@@ -253,7 +258,7 @@ class Transformer(Seq2Seq):
         target_mask: Tensor,
         with_weights: bool = False,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Teacher-forced decoder: memory (N_source, D) → states (N, D), and each layer's weights if wanted."""
+        """Teacher-forced: memory (N of the source, D) → states (N, D), each layer's weights if wanted."""
         packing = Packing(target_mask, self.heads)
         x = self._embed(self.target_embedding, packing.select(target_input), packing.positions)
         length = target_input.shape[1]
@@ -262,12 +267,16 @@ class Transformer(Seq2Seq):
         memory_mask = source_packing.mask[:, None, None, :]
         rotation = self._rotation(target_input)
         all_weights = []
-        for layer in self.decoder:
+        for layer in self._decoder_layers():
             layer_memory = layer.cross.prepare(memory, source_packing)
             x, weights = layer(x, packing, causal, rotation, layer_memory, memory_mask, with_weights)
             if weights is not None:
                 all_weights.append(weights)
         return self.decoder_norm(x), all_weights
+
+    def _decoder_layers(self) -> Iterator[DecoderLayer]:
+        """The decoder's layers by their type, of which ModuleList knows nothing."""
+        return cast("Iterator[DecoderLayer]", iter(self.decoder))
 
     def _rotation(self, tokens: Tensor) -> Rotation | None:
         """The rotation for a whole batch (B, T)."""

@@ -98,9 +98,10 @@ def initialise_embeddings(model: nn.Module, store: TokenStore, seed: int) -> Non
     output_weight = model.output_weight
     assert isinstance(source_embedding, nn.Embedding) and isinstance(target_embedding, nn.Embedding)
     assert isinstance(output_weight, Tensor)
+    source_size, width = source_embedding.weight.shape
     source, target, source_counts, target_counts = cooccurrence_vectors(
-        store, source_embedding.num_embeddings, target_embedding.num_embeddings, source_embedding.embedding_dim, seed
-    )  # fmt: skip
+        store, source_size, target_embedding.num_embeddings, width, seed
+    )
     source, target = _unit(source), _unit(target)
     if source_embedding is target_embedding:
         share = source_counts / (source_counts + target_counts).clamp(min=1)
@@ -146,7 +147,8 @@ def _associations(
 
 def _unit(vectors: Tensor) -> Tensor:
     """Each row scaled to length 1; rows without any length stay zero."""
-    return vectors / vectors.norm(dim=1, keepdim=True).clamp(min=1e-6)
+    scaled: Tensor = vectors / vectors.norm(dim=1, keepdim=True).clamp(min=1e-6)
+    return scaled
 
 
 def _put(weight: Tensor, vectors: Tensor) -> None:

@@ -122,5 +122,5 @@ def label_smoothed_loss(
         on and weight.requires_grad,
         on and bias is not None and bias.requires_grad,
     )
-    loss, nll = _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing, low_precision, wanted)
+    loss, nll = _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing, low_precision, wanted)  # type: ignore[no-untyped-call]
     return loss, nll

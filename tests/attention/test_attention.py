@@ -170,7 +170,9 @@ def test_cross_attention_equals_torch():
     got, weights = layer(x[target], Packing(target, heads), prepared, source[:, None, None], True)
     expected, right = twin(x, memory, memory, key_padding_mask=~source, average_attn_weights=False)
     torch.testing.assert_close(got, expected[target], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(weights[target[:, None].expand(2, heads, 2)], right[target[:, None].expand(2, heads, 2)])
+    torch.testing.assert_close(
+        weights[target[:, None].expand(2, heads, 2)], right[target[:, None].expand(2, heads, 2)]
+    )
 
 
 @pytest.mark.parametrize("beam", [1, 3])

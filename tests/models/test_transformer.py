@@ -25,7 +25,9 @@ from mt.models.state import reorder, repeat
 from mt.training.loss import label_smoothed_loss
 
 V = 40
-SMALL = ModelConfig(width=16, heads=2, ffn_width=24, encoder_layers=2, decoder_layers=2, max_positions=20, dropout=0.0)
+SMALL = ModelConfig(
+    width=16, heads=2, ffn_width=24, encoder_layers=2, decoder_layers=2, max_positions=20, dropout=0.0
+)
 
 
 def make(attention=None, seed=0, **changes):
@@ -42,9 +44,7 @@ def batch():
     return source, source_mask, target, target_mask
 
 
-@pytest.mark.parametrize(
-    ("positions", "norm", "kind"), list(itertools.product(Positions, Norm, ScoreKind))
-)
+@pytest.mark.parametrize(("positions", "norm", "kind"), list(itertools.product(Positions, Norm, ScoreKind)))
 @torch.no_grad()
 def test_incremental_equals_full(positions, norm, kind):
     model = make(AttentionConfig(score=kind), positions=positions, norm=norm).eval()
@@ -162,7 +162,11 @@ def test_ties_share_storage_and_count_once():
     assert sizes[TieEmbeddings.decoder] == sizes[TieEmbeddings.all] + matrix
     assert sizes[TieEmbeddings.none] == sizes[TieEmbeddings.all] + 2 * matrix
     model = make()
-    pointers = {p.data_ptr() for n, p in model.named_parameters(remove_duplicate=False) if "embedding" in n or n.startswith("output")}
+    pointers = {
+        p.data_ptr()
+        for n, p in model.named_parameters(remove_duplicate=False)
+        if "embedding" in n or n.startswith("output")
+    }
     assert len(pointers) == 1
 
 

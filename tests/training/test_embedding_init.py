@@ -61,7 +61,9 @@ def test_chunks_and_seeds(monkeypatch):
 @pytest.mark.parametrize("tie", list(TieEmbeddings))
 def test_every_way_of_tying(tie):
     torch.manual_seed(0)
-    config = ModelConfig(width=16, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=1, tie_embeddings=tie)
+    config = ModelConfig(
+        width=16, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=1, tie_embeddings=tie
+    )
     model = build_model(config, AttentionConfig(), SIZE, SIZE)
     before = model.output_weight.detach().clone()
     initialise_embeddings(model, corpus(), seed=0)
@@ -75,7 +77,10 @@ def test_every_way_of_tying(tie):
 
 def test_nothing_to_learn_leaves_everything_random(caplog):
     model = build_model(
-        ModelConfig(width=16, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=1), AttentionConfig(), SIZE, SIZE
+        ModelConfig(width=16, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=1),
+        AttentionConfig(),
+        SIZE,
+        SIZE,
     )
     before = model.output_weight.detach().clone()
     initialise_embeddings(model, TokenStore.of([[5, 6]] * 3, [[7]] * 3), seed=0)

@@ -120,7 +120,9 @@ def test_which_parameters_are_whose():
     assert updater.optimizer.param_groups[0]["muon"]
     names = {name for name, p in model.named_parameters() if id(p) in matrices}
     assert names == {
-        name for name, p in model.named_parameters() if name.startswith(("encoder.", "decoder.")) and p.ndim == 2
+        name
+        for name, p in model.named_parameters()
+        if name.startswith(("encoder.", "decoder.")) and p.ndim == 2
     }
     parts = dict(zip(updater.names, updater.optimizer.param_groups[0]["parts"], strict=False))
     assert parts["decoder.0.cross.key_value.weight"] == 2
