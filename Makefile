@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_ARGS ?=
 TEST_ARGS ?=
+BENCH_ARGS ?= --only ours
 
 # The first Python on the PATH that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.10 python; do \
@@ -43,8 +44,8 @@ type: setup ## mypy --strict
 
 check: lint type test ## everything a change has to pass
 
-bench: setup ## measure training and decoding speed on this machine
-	$(BIN)/python scripts/bench.py
+bench: setup ## measure training speed here (against Hugging Face too: see scripts/bench_train.py --help)
+	$(BIN)/python scripts/bench_train.py $(BENCH_ARGS)
 
 clean: ## remove what can be made again (not .venv, runs and downloads)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
