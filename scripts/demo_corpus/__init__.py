@@ -1,0 +1,1 @@
+"""The grammar, the lexicon and the assembly of the demo corpus (see ``data/README.md``)."""
