@@ -114,6 +114,15 @@ class CrossAttention(_MultiHead):
         context, weights = self._attend(query, memory.keys, memory.values, mask, with_weights)
         return self.output(packing.rows(context)), weights
 
+    @torch.no_grad()
+    def pass_attended(self, share: float) -> None:
+        """Make ``W^O W^V = share · 1``, with a random rotation between that keeps the heads different."""
+        width = self.output.weight.shape[0]
+        rotation, _ = torch.linalg.qr(torch.randn(width, width))
+        rotation = rotation.to(self.output.weight) * share**0.5
+        self.key_value.weight[width:] = rotation
+        self.output.weight.copy_(rotation.t())
+
     def step(self, x: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
         """x (J, D) with J = B times the beam, memory (B, H, S, …), mask (B, 1, 1, S) → (J, D).
 

@@ -85,11 +85,11 @@ class Norm(Enum):
     post = "post"
 
 
-class EmbeddingInit(Enum):
-    """What embeddings are before training."""
+class Initialization(Enum):
+    """What a model knows before training."""
 
     random = "random"
-    cooccurrence = "cooccurrence"
+    lexical = "lexical"
 
 
 class Positions(Enum):
@@ -230,8 +230,8 @@ class ModelConfig:
     tie_embeddings: TieEmbeddings = option(
         TieEmbeddings.all, "all, decoder (target embedding = output) or none"
     )
-    embedding_init: EmbeddingInit = option(
-        EmbeddingInit.random, "random, or cooccurrence: pieces that translate each other begin close together"
+    initialization: Initialization = option(
+        Initialization.random, "random, or lexical: begin with counts of which pieces translate each other"
     )
     dropout: float = option(0.1, "dropout on embeddings and on every residual branch", ge=0, lt=1)
     attention_dropout: float = option(0.0, "dropout on attention weights", ge=0, lt=1)

@@ -22,9 +22,12 @@ class Seq2Seq(nn.Module, ABC):
 
     Attributes:
         max_positions: longest source or target in pieces, end-of-sentence included.
+        source_embedding, target_embedding: may be one and the same.
     """
 
     max_positions: int
+    source_embedding: nn.Embedding
+    target_embedding: nn.Embedding
 
     @abstractmethod
     def forward(
@@ -58,6 +61,10 @@ class Seq2Seq(nn.Module, ABC):
     @abstractmethod
     def cross_attention(self, source: Tensor, source_mask: Tensor, target_input: Tensor) -> Tensor:
         """Weights (B, L, H, T, S) of each target position over the source, without dropout."""
+
+    @abstractmethod
+    def pass_attended(self, share: float) -> None:
+        """Set the weights of cross-attention so that it hands on `share` of the states attended to."""
 
     @property
     @abstractmethod

@@ -234,6 +234,10 @@ class Transformer(Seq2Seq):
             self.train(was_training)
         return torch.stack(weights, dim=1)
 
+    def pass_attended(self, share: float) -> None:
+        for layer in self._decoder_layers():
+            layer.cross.pass_attended(share)
+
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, positions: Tensor) -> Tensor:
         """tokens (N,) at positions (N,) → (N, D), scaled by sqrt(D) (Vaswani et al. 2017, §3.4)."""
         rows = embedding(tokens) * math.sqrt(self.width)

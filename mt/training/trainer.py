@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from mt.config.fields import options, show, value_of
-from mt.config.schema import EmbeddingInit, Precision, TrainConfig, ValidMetric
+from mt.config.schema import Initialization, Precision, TrainConfig, ValidMetric
 from mt.data.batches import Batch, BatchLoader
 from mt.data.preparation import Prepared, prepare
 from mt.errors import CheckpointError, ConfigError, MTError
@@ -48,7 +48,7 @@ from mt.training.device import (
     set_threads,
     tune_process,
 )
-from mt.training.embedding_init import initialise_embeddings
+from mt.training.lexical_init import initialize_lexically
 from mt.training.loss import label_smoothed_loss
 from mt.training.optimizer import Updater
 from mt.training.randomness import seed_step, seed_weights
@@ -177,8 +177,8 @@ class Trainer:
         self.model: Seq2Seq = build_model(
             config.model, config.attention, tokenizer.source_size, tokenizer.target_size
         ).to(device)
-        if start is None and config.model.embedding_init is EmbeddingInit.cooccurrence:
-            initialise_embeddings(self.model, prepared.train, config.seed)
+        if start is None and config.model.initialization is Initialization.lexical:
+            initialize_lexically(self.model, prepared.train, config.seed)
         self.updater = Updater(self.model, config.optimizer)
         self.ema = Ema(self.model, training.ema_decay) if training.ema_decay > 0 else None
         fp16 = training.precision is Precision.fp16

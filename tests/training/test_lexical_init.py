@@ -1,4 +1,4 @@
-"""Co-occurrence embeddings: pieces that translate each other are close; unknown pieces stay random."""
+"""Lexical start: pieces that translate each other are close; unknown pieces stay random."""
 
 import math
 
@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from mt.config.schema import AttentionConfig, ModelConfig, TieEmbeddings
+from mt.config.schema import AttentionConfig, Initialization, ModelConfig, TieEmbeddings
 from mt.data.store import TokenStore
+from mt.kernels.packing import Packing
 from mt.models.build import build_model
-from mt.training import embedding_init as module
-from mt.training.embedding_init import cooccurrence_vectors, initialise_embeddings
+from mt.training import lexical_init as module
+from mt.training.lexical_init import cooccurrence_vectors, initialize_lexically
 
 WORDS, SIZE = 12, 40  # source ids 4..15 translate to target ids 20..31, 36.. never occur
 
@@ -66,7 +67,7 @@ def test_every_way_of_tying(tie):
     )
     model = build_model(config, AttentionConfig(), SIZE, SIZE)
     before = model.output_weight.detach().clone()
-    initialise_embeddings(model, corpus(), seed=0)
+    initialize_lexically(model, corpus(), seed=0)
     source, output = model.source_embedding.weight.detach(), model.output_weight.detach()
     similarity = cosine(source[4 : 4 + WORDS], output[20:32])
     assert similarity.argmax(1).tolist() == list(range(WORDS))
@@ -83,5 +84,46 @@ def test_nothing_to_learn_leaves_everything_random(caplog):
         SIZE,
     )
     before = model.output_weight.detach().clone()
-    initialise_embeddings(model, TokenStore.of([[5, 6]] * 3, [[7]] * 3), seed=0)
+    initialize_lexically(model, TokenStore.of([[5, 6]] * 3, [[7]] * 3), seed=0)
     assert torch.equal(before, model.output_weight) and "stay random" in caplog.text
+
+
+def test_what_is_attended_is_handed_on():
+    """With one source position, attention is certain: cross-attention returns half of its memory."""
+    torch.manual_seed(0)
+    config = ModelConfig(width=16, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=2)
+    model = build_model(config, AttentionConfig(), SIZE, SIZE)
+    initialize_lexically(model, corpus(), seed=0)
+    mask = torch.ones(3, 1, dtype=torch.bool)
+    memory = torch.randn(3, 16)
+    for layer in model.decoder:
+        prepared = layer.cross.prepare(memory, Packing(mask, 2))
+        torch.testing.assert_close(
+            layer.cross.step(torch.randn(3, 16), prepared, mask[:, None, None]), memory / 2
+        )
+
+
+def test_before_training_attended_words_have_likely_translations():
+    torch.manual_seed(0)
+    config = ModelConfig(
+        width=128, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=2, dropout=0.0,
+        initialization=Initialization.lexical,
+    )  # fmt: skip
+    model = build_model(config, AttentionConfig(), SIZE, SIZE).eval()
+    store = corpus()
+
+    def advantage():
+        """By how much the translations' logits exceed those of the other words, over 20 sentences."""
+        differences = []
+        for pair in range(20):
+            source = torch.from_numpy(store.source(pair).astype("int64"))[None]
+            mask = torch.ones_like(source, dtype=torch.bool)
+            logits, _ = model.step(torch.tensor([1]), model.init_state(model.encode(source, mask), mask))
+            right = set(store.target(pair).tolist())
+            others = [word for word in range(20, 20 + WORDS) if word not in right]
+            differences.append(logits[0, list(right)].mean() - logits[0, others].mean())
+        return torch.stack(differences).mean().item()
+
+    before = advantage()
+    initialize_lexically(model, store, seed=0)
+    assert advantage() > before + 0.4

@@ -1,7 +1,9 @@
-"""Embeddings that know from the start which pieces translate each other.
+"""A start at which the model knows which pieces translate each other, and passes them on.
 
 A Transformer spends the first part of its training finding out that *chien* goes with *dog*; whether two
-pieces stand in the same sentence pairs tells that in a second. From the training pairs we take
+pieces stand in the same sentence pairs tells that in a second. Two things are set before training:
+
+**Embeddings.** From the training pairs we take
 
     M[s, t] = max(0, log (n(s,t) N / (n(s) n(t)))) · n(s,t) / (n(s,t) + 2)
 
@@ -13,8 +15,12 @@ length 1, which is the expected length of the random vectors it replaces (N(0, 1
 shared vocabulary takes the average of its two roles, weighted by how often it plays them. Pieces that tell
 nothing (special symbols, never seen) keep their random vector.
 
-Measured on Multi30k fr-en (3+3 layers, width 256, 4,000 pieces, 256 tokens a batch): the validation loss
-after 494 updates is 49.1 nats a sentence instead of 61.2; random vectors need twice as many updates for that.
+**Cross-attention** hands on what it attends to (`Seq2Seq.pass_attended`), so that an attended source piece
+raises the logits of its translations before anything is learnt.
+
+Measured on Multi30k fr-en (3+3 layers, width 256, 4,000 pieces, 256 tokens a batch, loss on the validation
+set in nats a sentence): after 494 updates 49.1 instead of 61.2 with the embeddings alone; in a budget of 790
+updates 42.2 with the embeddings and 39.1 with both.
 
 Not in here: which pieces there are, and the other weights.
 """
@@ -26,16 +32,19 @@ import logging
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mt.data.store import TokenStore
+from mt.models.seq2seq import Seq2Seq
 
-logger = logging.getLogger("mt.training.embedding_init")
+logger = logging.getLogger("mt.training.lexical_init")
 
 # More pairs than this do not change the vectors enough to be worth their time.
 MOST_PAIRS = 200_000
 _PAIRS_AT_ONCE = 10_000
 _DISCOUNT = 2.0
+# How much of an attended vector each layer hands on; several layers add up.
+PASSED_SHARE = 0.5
 # Vectors beyond the wanted ones and power iterations of the randomized decomposition (Halko et al. 2011).
 _OVERSAMPLING, _POWER_ITERATIONS = 16, 2
 
@@ -86,18 +95,17 @@ def cooccurrence_vectors(
     return source_vectors, target_vectors, torch.from_numpy(source_counts), torch.from_numpy(target_counts)
 
 
-def initialise_embeddings(model: nn.Module, store: TokenStore, seed: int) -> None:
-    """Replace the random vectors of `model`'s embeddings and output matrix, on their device.
+def initialize_lexically(model: Seq2Seq, store: TokenStore, seed: int) -> None:
+    """Set `model`'s embeddings, output matrix and cross-attention as in the module's head.
 
     Args:
-        model: has `source_embedding` and `target_embedding`, which may be one, and `output_weight`.
+        model: freshly initialised; `source_embedding` and `target_embedding` may be one.
         store: the training pairs.
         seed: see `cooccurrence_vectors`.
     """
+    model.pass_attended(PASSED_SHARE)
     source_embedding, target_embedding = model.source_embedding, model.target_embedding
     output_weight = model.output_weight
-    assert isinstance(source_embedding, nn.Embedding) and isinstance(target_embedding, nn.Embedding)
-    assert isinstance(output_weight, Tensor)
     source_size, width = source_embedding.weight.shape
     source, target, source_counts, target_counts = cooccurrence_vectors(
         store, source_size, target_embedding.num_embeddings, width, seed
