@@ -114,7 +114,6 @@ class CrossAttention(_MultiHead):
         context, weights = self._attend(query, memory.keys, memory.values, mask, with_weights)
         return self.output(packing.rows(context)), weights
 
-    @torch.no_grad()
     def pass_attended(self, share: float) -> None:
         """Make ``W^O W^V = share · 1``, with a random rotation between that keeps the heads different."""
         width = self.output.weight.shape[0]

@@ -63,8 +63,13 @@ class Seq2Seq(nn.Module, ABC):
         """Weights (B, L, H, T, S) of each target position over the source, without dropout."""
 
     @abstractmethod
-    def pass_attended(self, share: float) -> None:
-        """Set the weights of cross-attention so that it hands on `share` of the states attended to."""
+    def pass_attended(self, share: float, others: float) -> None:
+        """Set the weights so that what is attended to reaches the output, before anything is learnt.
+
+        Args:
+            share: cross-attention hands on this much of the states attended to, unchanged.
+            others: every other branch, random so far, is scaled by this.
+        """
 
     @property
     @abstractmethod

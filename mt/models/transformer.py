@@ -234,9 +234,15 @@ class Transformer(Seq2Seq):
             self.train(was_training)
         return torch.stack(weights, dim=1)
 
-    def pass_attended(self, share: float) -> None:
-        for layer in self._decoder_layers():
-            layer.cross.pass_attended(share)
+    def pass_attended(self, share: float, others: float) -> None:
+        with torch.no_grad():
+            for module in self.modules():
+                if isinstance(module, SelfAttention):
+                    module.output.weight.mul_(others)
+                elif isinstance(module, FeedForward):
+                    module.outer.weight.mul_(others)
+                elif isinstance(module, CrossAttention):
+                    module.pass_attended(share)
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, positions: Tensor) -> Tensor:
         """tokens (N,) at positions (N,) → (N, D), scaled by sqrt(D) (Vaswani et al. 2017, §3.4)."""
