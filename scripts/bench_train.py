@@ -15,7 +15,8 @@ ahead, so that no work hides in the other side's turn), forward, loss, backward,
 the trainer's own step function. For Hugging Face: padding the batch, forward, cross-entropy,
 backward, update.
 
-Units: target tok/s counts target tokens with end-of-sentence and without padding. A FLOP is one
+Units: target tok/s counts target tokens with end-of-sentence and without padding; tok/CPU-s divides by
+the processor time of all threads instead, which other work on the machine disturbs less. A FLOP is one
 multiplication or one addition; the model's FLOPs per pair come from `training_flop`, and the model
 FLOP utilisation divides by the best matrix product measured between the blocks (see `Ceiling`).
 
@@ -98,7 +99,6 @@ class Ours:
 
     def run(self, serve: Callable[[Block], None]) -> None:
         from mt.data.preparation import prepare
-
         from mt.training.device import choose_device, tune_process
         from mt.training.schedule import Budget
         from mt.training.trainer import Trainer
@@ -349,7 +349,10 @@ def serve(arguments: argparse.Namespace, shape: Shape) -> int:
         answer({"ready": True, "torch": torch.__version__})
         for line in sys.stdin:
             order = json.loads(line)
-            answer({**block(order["start"], order["steps"]), "peak_rss_mb": peak_rss_mb()})
+            begin = time.process_time()
+            done = block(order["start"], order["steps"])
+            cpu_seconds = time.process_time() - begin
+            answer({**done, "cpu_seconds": cpu_seconds, "peak_rss_mb": peak_rss_mb()})
 
     make_side(arguments, shape).run(take_orders)
     return 0
@@ -462,7 +465,10 @@ def measure(arguments: argparse.Namespace, shape: Shape) -> dict[str, Any]:
                 block = worker.run(start, steps)
                 if worker.name != "ceiling" and block["tokens"] != sum(tokens[start : start + steps]):
                     raise SystemExit(f"error: {worker.name} trained {block['tokens']} tokens, not the plan's")
-            print(f"round {number + 1}/{rounds} done", file=sys.stderr)
+            speeds = [
+                f"{w.name} {w.blocks[-1]['tokens'] / w.blocks[-1]['seconds']:.0f}" for w in workers[:-1]
+            ]
+            print(f"round {number + 1}/{rounds}, tok/s: {', '.join(speeds)}", file=sys.stderr)
     ceiling = ceilings(next(worker for worker in workers if worker.name == "ceiling").blocks)
     blocks_flop = [sum(flop[warmup + n * steps : warmup + (n + 1) * steps]) for n in range(rounds)]
     sides = {}
@@ -477,6 +483,9 @@ def measure(arguments: argparse.Namespace, shape: Shape) -> dict[str, Any]:
         sides[worker.name] = {
             "tokens_per_second": statistics.median(speeds),
             "tokens_per_second_blocks": speeds,
+            "tokens_per_cpu_second": statistics.median(
+                block["tokens"] / block["cpu_seconds"] for block in worker.blocks
+            ),
             "gflop_per_second": statistics.median(rates),
             "model_flop_utilisation": statistics.median(rates) / ceiling_here,
             "peak_rss_mb": worker.blocks[-1]["peak_rss_mb"],
@@ -532,16 +541,16 @@ def machine() -> str:
 
 def report(result: dict[str, Any]) -> str:
     """The result as a table."""
-    lines = [
-        f"{'side':<20}{'tok/s':>8}{'min-max':>15}{'x HF':>7}{'GFLOP/s':>9}{'MFU':>7}{'RSS MB':>8}{'loss':>7}"
-    ]
+    head = f"{'side':<20}{'tok/s':>8}{'min-max':>15}{'x HF':>7}{'tok/CPU-s':>11}"
+    lines = [f"{head}{'GFLOP/s':>9}{'MFU':>7}{'RSS MB':>8}{'loss':>7}"]
     for name, side in result["sides"].items():
         blocks = side["tokens_per_second_blocks"]
         ratio = f"{side['ratio_to_hf']:.2f}" if "ratio_to_hf" in side else "-"
         memory = f"{side['peak_rss_mb']:.0f}" if side["peak_rss_mb"] is not None else "-"
         lines.append(
             f"{name:<20}{side['tokens_per_second']:>8.0f}{f'{min(blocks):.0f}-{max(blocks):.0f}':>15}{ratio:>7}"
-            f"{side['gflop_per_second']:>9.1f}{side['model_flop_utilisation']:>7.1%}{memory:>8}{side['last_loss']:>7.2f}"
+            f"{side['tokens_per_cpu_second']:>11.0f}{side['gflop_per_second']:>9.1f}"
+            f"{side['model_flop_utilisation']:>7.1%}{memory:>8}{side['last_loss']:>7.2f}"
         )
     ceiling = ", ".join(f"{name} {value:.0f}" for name, value in result["ceiling_gflop_per_second"].items())
     lines.append("")
