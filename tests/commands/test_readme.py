@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mt.config.composition import Composition, open_hydra
+from mt.config.composition import open_hydra
 from mt.config.fields import options
 from mt.config.schema import EvaluateConfig, TrainConfig, TranslateConfig
 from mt.evaluate import _single_reference_as_list
@@ -50,8 +50,7 @@ def test_a_command_composes(command: list[str]) -> None:
     words = [word for word in words if word not in ("-m", "--cfg", "job", "--help")]
     if command[0] == "mt.evaluate":
         words = _single_reference_as_list(words)
-    with open_hydra():
-        composition = Composition(*SCHEMAS[command[0]], None)
+    with open_hydra(*SCHEMAS[command[0]]) as composition:
         read = composition.read(words, sweep)
         assert not read.problems
         for job in composition.jobs(read) if sweep else [read]:
