@@ -143,6 +143,7 @@ class ScheduleKind(Enum):
 class Precision(Enum):
     """The number format of the matrix products (weights stay fp32)."""
 
+    auto = "auto"
     fp32 = "fp32"
     bf16 = "bf16"
     fp16 = "fp16"
@@ -295,7 +296,9 @@ class TrainingConfig:
     accumulate: int = option(1, "micro-batches summed into one update", ge=1)
     label_smoothing: float = option(0.1, "probability mass spread over the whole vocabulary", ge=0, lt=1)
     clip_norm: float = option(1.0, "gradients are scaled down to this norm; 0 = off", ge=0)
-    precision: Precision = option(Precision.fp32, "fp32, bf16 or fp16 (CUDA only)")
+    precision: Precision = option(
+        Precision.auto, "auto (bf16 where the hardware multiplies it fast, else fp32), fp32, bf16 or fp16 (CUDA only)"
+    )
     compile: bool = option(False, "torch.compile the encoder and decoder (needs a C++ compiler on CPU)")
     ema_decay: float = option(
         0.0, "validate and keep an exponential average of the weights; 0 = off", ge=0, lt=1

@@ -43,6 +43,7 @@ from mt.training.averaging import Ema, average_files
 from mt.training.device import (
     check_support,
     choose_device,
+    choose_precision,
     device_name,
     peak_memory_bytes,
     set_threads,
@@ -181,12 +182,13 @@ class Trainer:
             initialize_lexically(self.model, prepared.train, config.seed)
         self.updater = Updater(self.model, config.optimizer)
         self.ema = Ema(self.model, training.ema_decay) if training.ema_decay > 0 else None
-        fp16 = training.precision is Precision.fp16
+        self.precision = choose_precision(training.precision, device)
+        fp16 = self.precision is Precision.fp16
         self.scaler = torch.amp.GradScaler(device.type, enabled=fp16)
         self.progress = Progress()
         if start is not None:
             self._restore(start)
-        self._set_precision(training.precision)
+        self._set_precision(self.precision)
         if training.compile:
             compile_layers(self.model)
         self._tracker: tracking.Tracker = tracking.Tracker([])
@@ -404,8 +406,8 @@ class Trainer:
         """Smoothed loss and negative log-likelihood of a micro-batch, sums over its N target tokens."""
         training = self.config.training
         on_cuda = self.device.type == "cuda"
-        low = training.precision is not Precision.fp32
-        kind = torch.float16 if training.precision is Precision.fp16 else torch.bfloat16
+        low = self.precision is not Precision.fp32
+        kind = torch.float16 if self.precision is Precision.fp16 else torch.bfloat16
         with torch.autocast(self.device.type, dtype=kind, enabled=on_cuda and low):
             hidden = self.model(batch.source, batch.source_mask, batch.target_input, batch.target_mask)
             return label_smoothed_loss(
@@ -493,7 +495,7 @@ class Trainer:
             if self._tracker.pictures and samples:
                 self._tracker.attention(progress.step, self.validator.attention_maps(self.model, samples))
         finally:
-            self._set_precision(training.precision)
+            self._set_precision(self.precision)
         return result
 
     def _judge(self, metrics: Mapping[str, float]) -> None:
@@ -854,7 +856,7 @@ def _tell_start(trainer: Trainer, threads: int) -> None:
     logger.info(
         "%s (%d threads), %s, %s parameters; %s training pairs of %s source and %s target pieces, "
         "%s validation pairs",
-        device_name(trainer.device), threads, config.training.precision.value,
+        device_name(trainer.device), threads, trainer.precision.value,
         f"{parameter_count(trainer.model):,}", f"{len(train):,}",
         f"{int(train.source_lengths.sum()):,}", f"{int(train.target_lengths.sum()):,}",
         f"{len(trainer.validator.sources):,}",

@@ -11,7 +11,7 @@ import torch
 from mt.config.schema import Precision
 from mt.errors import ConfigError
 from mt.training import device
-from mt.training.device import check_support, choose_device
+from mt.training.device import check_support, choose_device, choose_precision
 from mt.training.randomness import seed_step, seed_weights
 
 
@@ -43,6 +43,19 @@ def test_what_the_device_cannot_do_is_said_before_anything_is_read(monkeypatch: 
     check_support(cpu, Precision.bf16, False)
     monkeypatch.setattr(device.shutil, "which", lambda name: f"/usr/bin/{name}")
     check_support(cpu, Precision.fp32, True)
+
+
+def test_auto_precision_follows_the_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+        monkeypatch.setattr(torch.cpu, name, lambda: False, raising=False)
+    assert choose_precision(Precision.auto, cpu) is Precision.fp32
+    assert choose_precision(Precision.bf16, cpu) is Precision.bf16
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True, raising=False)
+    assert choose_precision(Precision.auto, cpu) is Precision.bf16
+    assert choose_precision(Precision.fp32, cpu) is Precision.fp32
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: not including_emulation)
+    assert choose_precision(Precision.auto, torch.device("cuda")) is Precision.bf16
 
 
 def test_tuning_keeps_freed_memory_and_results() -> None:
