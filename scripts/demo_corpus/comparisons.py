@@ -340,7 +340,7 @@ def most(w: Writer) -> Pair:
     w.bond("adj", a.fr, noun.fr)
     feminine = noun.gender == "f"
     article = "la" if feminine else "le"
-    fr_a = french_agree(a, noun.gender, False)
+    fr_a = french_agree(a, noun.gender, False, noun.fr if a.position == "pre" else "")
     degree = m.english_degree(a.en, True)
     scope = w.one(SCOPES) if noun.group in ("building",) else w.one((("du monde", "in the world"), ("", "")))
     if noun.fr in ("pays", "ville") and "world" not in scope[1]:
