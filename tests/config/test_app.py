@@ -221,19 +221,19 @@ def test_a_failing_job_does_not_stop_the_others(corpus: list[str], capsys: Any) 
         if config.model.width == 16:
             raise DataError("out of luck")
 
-    words = ["-m", *corpus, "model.width=64,65,16,32", "model.heads=8", "hydra.sweep.dir=sweep"]
+    words = ["-m", *corpus, "model.width=65,16,32", "model.heads=8", "hydra.sweep.dir=sweep"]
     assert train(words, task) == 1
-    assert widths == [64, 16, 32]
+    assert widths == [16, 32]
     out = capsys.readouterr().out
-    outcomes = [json.loads(Path(f"sweep/{n}/outcome.json").read_text(encoding="utf-8")) for n in range(4)]
-    assert [outcome["status"] for outcome in outcomes] == ["finished", "failed", "failed", "finished"]
-    assert "model.width=65 is not divisible by model.heads=8" in outcomes[1]["reason"]
-    assert outcomes[2]["reason"] == "out of luck"
-    assert "model.width=16" in outcomes[2]["words"]
-    assert "in task" in Path("sweep/2/error.txt").read_text(encoding="utf-8")
-    assert not Path("sweep/0/error.txt").exists()
+    outcomes = [json.loads(Path(f"sweep/{n}/outcome.json").read_text(encoding="utf-8")) for n in range(3)]
+    assert [outcome["status"] for outcome in outcomes] == ["failed", "failed", "finished"]
+    assert "model.width=65 is not divisible by model.heads=8" in outcomes[0]["reason"]
+    assert outcomes[1]["reason"] == "out of luck"
+    assert "model.width=16" in outcomes[1]["words"]
+    assert "in task" in Path("sweep/1/error.txt").read_text(encoding="utf-8")
+    assert not Path("sweep/2/error.txt").exists()
     assert [line.split()[2] for line in out.splitlines() if line.startswith("job ")] == [
-        "finished", "failed", "failed", "finished",
+        "failed", "failed", "finished",
     ]  # fmt: skip
 
 
@@ -250,9 +250,7 @@ def test_a_sweep_in_which_every_job_works(corpus: list[str]) -> None:
     [
         (["model.widht=16,32"], ["model.width?"]),
         (["model.width=16,wide"], ["model.width=wide: must be a whole number"]),
-        (["model=tiny,hug"], ["model=hug", "tiny"]),
         (["model.width=15,17"], ["job 0", "job 1", "model.width=17"]),
-        (["seed=1,2", "model.width=15"], ["model.width=15"]),
         (["seed=1,2", "data.valid_source=none"], ["data.valid_source=none"]),
         (["resume=a,b"], ["resume"]),
     ],
