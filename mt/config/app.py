@@ -187,6 +187,8 @@ def _through_hydra(
 
     main = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name=config_name)(run_job)
     before = sys.argv
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
     sys.argv = [before[0], *flags, *words]
     try:
         main()
@@ -195,6 +197,8 @@ def _through_hydra(
             return 1
     finally:
         sys.argv = before
+        root.handlers[:] = handlers  # --info leaves one on standard output
+        root.setLevel(level)
     if raised:
         raise raised[0]
     return 0

@@ -297,7 +297,8 @@ class TrainingConfig:
     label_smoothing: float = option(0.1, "probability mass spread over the whole vocabulary", ge=0, lt=1)
     clip_norm: float = option(1.0, "gradients are scaled down to this norm; 0 = off", ge=0)
     precision: Precision = option(
-        Precision.auto, "auto (bf16 where the hardware multiplies it fast, else fp32), fp32, bf16 or fp16 (CUDA only)"
+        Precision.auto,
+        "auto (bf16 where the hardware multiplies it fast, else fp32), fp32, bf16 or fp16 (CUDA only)",
     )
     compile: bool = option(False, "torch.compile the encoder and decoder (needs a C++ compiler on CPU)")
     ema_decay: float = option(

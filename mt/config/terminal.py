@@ -19,6 +19,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import TextIO
 
 from mt.errors import MTError
 
@@ -46,15 +47,8 @@ def set_up(restart: bool) -> None:
     _set_up_logging()
 
 
-class _StandardError(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to whatever `sys.stderr` is at that moment, so that a progress bar can stand below."""
-
-    def __init__(self) -> None:
-        logging.Handler.__init__(self)
-
-    @property
-    def stream(self) -> object:
-        return sys.stderr
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Log lines for a person: a warning says that it is one, other lines are plain."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
@@ -64,7 +58,14 @@ class _StandardError(logging.StreamHandler):  # type: ignore[type-arg]
 def _set_up_logging() -> None:
     _LOGGER.setLevel(logging.INFO if is_first_process() else logging.WARNING)
     if not any(isinstance(handler, _StandardError) for handler in _LOGGER.handlers):
-        _LOGGER.addHandler(_StandardError())
+        _LOGGER.addHandler(_StandardError(sys.stderr))
+
+
+def _take_down_logging() -> None:
+    """Leave the loggers as they were: a command may be called from a program that goes on."""
+    _LOGGER.setLevel(logging.NOTSET)
+    for handler in [each for each in _LOGGER.handlers if isinstance(each, _StandardError)]:
+        _LOGGER.removeHandler(handler)
 
 
 def is_first_process() -> bool:
@@ -115,6 +116,8 @@ def guarded(command: Callable[[], int]) -> int:
         return 1
     except Exception:
         return _bug()
+    finally:
+        _take_down_logging()
 
 
 def _bug() -> int:

@@ -89,6 +89,23 @@ def test_how_a_task_ends_is_the_exit_code(
     assert ("Traceback" in err) == isinstance(raised, RuntimeError)
 
 
+def test_log_lines_go_where_a_progress_bar_finds_them_and_nothing_stays(
+    corpus: list[str], capsys: Any
+) -> None:
+    logger = logging.getLogger("mt")
+    before = list(logger.handlers)
+
+    def task(config: TrainConfig) -> None:
+        (handler,) = [each for each in logger.handlers if each not in before]
+        assert isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr
+        logging.getLogger("mt.room").info("plain")
+        logging.getLogger("mt.room").warning("doubtful")
+
+    assert train(corpus, task) == 0
+    assert capsys.readouterr().err == "plain\nwarning: doubtful\n"
+    assert logger.handlers == before and logger.level == logging.NOTSET
+
+
 def test_a_task_may_return_its_exit_code(corpus: list[str]) -> None:
     assert train(corpus, lambda config: 3) == 3
 
@@ -172,7 +189,9 @@ def test_words_and_flags_may_be_mixed(capsys: Any) -> None:
 def test_version_and_info(capsys: Any) -> None:
     assert train(["--version"]) == 0
     assert capsys.readouterr().out.startswith("mt ")
+    before = list(logging.getLogger().handlers)
     assert train(["--info", "defaults-tree"]) == 0
+    assert logging.getLogger().handlers == before
 
 
 # ------------------------------------------------------------------ resume
