@@ -59,6 +59,7 @@ _ELSEWHERE = {
     "fp16": "training.precision",
     "out": "output",
     "model_path": "run",
+    "tokenizer": "tokenizer_folder",
 }
 
 OPTIONAL_GROUPS = ("experiment",)
