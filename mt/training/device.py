@@ -53,8 +53,8 @@ def choose_device(name: str) -> torch.device:
 def choose_precision(precision: Precision, device: torch.device) -> Precision:
     """What ``auto`` means on a device: bf16 where its products have hardware of their own, else fp32.
 
-    Measured at equal work: on a CPU with AVX-512 BF16 training is 1.3 times as fast with bf16 products; on one
-    without, PyTorch emulates them at a tenth of the speed of fp32.
+    Measured at equal work: on a CPU with AVX-512 BF16 training is 1.3 times as fast with bf16; on one
+    without it, PyTorch emulates them at a tenth of the speed of fp32.
     """
     if precision is not Precision.auto:
         return precision

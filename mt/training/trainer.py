@@ -842,7 +842,7 @@ def _finished(folder: Path) -> TrainResult | None:
 
 
 def _tell_start(trainer: Trainer, threads: int) -> None:
-    config, progress = trainer.config, trainer.progress
+    progress = trainer.progress
     if progress.step:
         logger.info(
             "going on with the run in %s after step %d (epoch %.2f)",
