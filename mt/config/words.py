@@ -192,6 +192,9 @@ def _quoting(key: str, value: str) -> str:
 
 def _faults(word: str, override: Override, vocabulary: Vocabulary, multirun: bool) -> Iterator[Problem]:
     key = override.key_or_group
+    if not key:
+        yield Problem((), f"'{word}' names no option; write KEY=VALUE as one word, no spaces around the =")
+        return
     if override.is_sweep_override() and not multirun:
         yield Problem((key,), _comma(word, override, vocabulary))
         return
@@ -256,8 +259,8 @@ def value_faults(
     """
     option = leaves.get(key)
     if option is None:
-        inner = key in sections(vocabulary.schema) or key == ""
-        if isinstance(value, dict) and inner:
+        inner = key in sections(vocabulary.schema)
+        if isinstance(value, dict) and (inner or key == ""):
             for name, item in value.items():
                 yield from value_faults(f"{key}.{name}".lstrip("."), item, vocabulary, leaves, place)
         elif inner:
