@@ -30,7 +30,7 @@ from mt.config import terminal
 from mt.config.app import run_app
 from mt.config.run_config import resolve_decoding, to_dict
 from mt.config.schema import OutputFormat, TranslateConfig
-from mt.data.lines import decode_stream, read_lines
+from mt.data.lines import TextFile, TextStream, read_lines
 from mt.decoding.loading import LoadedRun, choose_run, load_run
 from mt.decoding.translator import Translation, Translator
 from mt.errors import MTError, UsageError
@@ -49,7 +49,7 @@ def translate(config: TranslateConfig, text: str | None = None) -> int:
     """
     interactive = text is None and config.input is None and _is_terminal(sys.stdin)
     _check_options(config, text)
-    lines, counts = ([], {}) if interactive else _source(config, text)
+    source = None if text is not None or interactive else _source(config)
     with _output(config.output) as output:
         set_threads(config.threads)
         tune_process()
@@ -65,18 +65,20 @@ def translate(config: TranslateConfig, text: str | None = None) -> int:
             code = _converse(run, translator, config.format, output)
         else:
             code = 0
-            for translation in translator.stream(lines):
+            for translation in translator.stream(_lines(source, text)):
                 output.write(_formatted(translation, config.format))
             output.flush()
     if not interactive:
-        for warning in translator.report.warnings():
+        # What a pipe held is known only now; of a file it was said before.
+        read = source.warnings() if isinstance(source, TextStream) else []
+        for warning in read + translator.report.warnings():
             logger.warning("%s", warning)
     if config.report not in _STANDARD:
         record = {
             "run": str(run.folder),
             "checkpoint": str(run.checkpoint),
             "decoding": to_dict(decoding),
-            "input": counts,
+            "input": {"path": None} if source is None else source.counts(),
             **translator.report.to_dict(),
         }
         with _output(config.report, "report") as report:
@@ -138,18 +140,22 @@ def _is_terminal(stream: Any) -> bool:
         return False
 
 
-def _source(config: TranslateConfig, text: str | None) -> tuple[Iterable[str], dict[str, Any]]:
-    """The lines to translate, and what is known of where they come from."""
-    if text is not None:
-        return [text], {"path": None}
+def _source(config: TranslateConfig) -> TextFile | TextStream:
+    """The file or pipe to translate; what was cleaned in a file has been said."""
     if config.input is None or config.input == "-":
         if sys.stdin is None:
             raise UsageError("there is no standard input; give input=FILE, or a text after --")
-        return decode_stream(sys.stdin.buffer, invalid_utf8=config.invalid_utf8), {"path": "-"}
+        return TextStream(sys.stdin.buffer, invalid_utf8=config.invalid_utf8)
     file = read_lines(config.input, invalid_utf8=config.invalid_utf8)
     for warning in file.warnings():
         logger.warning("%s", warning)
-    return file.lines, file.counts()
+    return file
+
+
+def _lines(source: TextFile | TextStream | None, text: str | None) -> Iterable[str]:
+    if source is None:
+        return [] if text is None else [text]
+    return source if isinstance(source, TextStream) else source.lines
 
 
 def _formatted(translation: Translation, form: OutputFormat) -> str:

@@ -8,7 +8,7 @@ split at more places and so shift one side of a corpus against the other.
 Contract: `read_lines` gives each line twice, `raw` (untouched but for line ends and byte order
 marks: what references are scored as) and cleaned (what the tokenizer sees), and counts everything
 it changed. Files may be compressed; that is decided by their first bytes, and a suffix that says
-otherwise is an error. `decode_stream` is the same rule for a pipe.
+otherwise is an error. `TextStream` is the same rule, with the same counts, for a pipe.
 Not in here: which files, pairs, filters.
 """
 
@@ -23,7 +23,7 @@ import sys
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -141,7 +141,7 @@ class TextFile:
 
 
 def cleaning_warnings(counts: Mapping[str, Any]) -> list[str]:
-    """`TextFile.warnings` from the file's `TextFile.counts`."""
+    """`TextFile.warnings` from the file's `TextFile.counts`, or those of a `TextStream`."""
     name = printable(counts["path"])
     control, first = counts["control"], counts["control_first"]
     found = []
@@ -195,26 +195,76 @@ def read_bytes(path: str | Path) -> bytes:
         raise DataError(f"{name} cannot be read: {printable(reason)}") from None
 
 
-def decode_stream(
-    stream: BinaryIO, *, name: str = "<stdin>", invalid_utf8: InvalidUtf8 = InvalidUtf8.error
-) -> Iterator[str]:
+@dataclass
+class TextStream:
     """The lines of an open binary file as they come, by the same rule, not cleaned.
 
-    Reads no further than the line it yields, so that it serves a pipe or a terminal.
+    Iterating reads no further than the line it yields, so that it serves a pipe or a terminal. The
+    counts are those of `TextFile`, over the lines yielded so far.
 
-    Raises:
-        DataError: at the first line that is not UTF-8, unless invalid_utf8 is replace.
+    Attributes:
+        stream: read once, from where it stands.
+        name: what messages call it.
+        invalid_utf8: what to do with bytes that are not UTF-8.
+        lines: how many came.
     """
-    for number, line in enumerate(stream, start=1):
-        if line.endswith(b"\n"):
-            line = line[:-2] if line.endswith(b"\r\n") else line[:-1]
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            if invalid_utf8 is InvalidUtf8.error:
-                raise _invalid(name, number, line[error.start], None, line) from None
-            text = line.decode("utf-8", errors="replace")
-        yield text.replace(BOM, "")
+
+    stream: BinaryIO
+    name: str = "<stdin>"
+    invalid_utf8: InvalidUtf8 = InvalidUtf8.error
+    lines: int = 0
+    crlf: int = 0
+    control: int = 0
+    control_first: list[int] = field(default_factory=list)
+    bom: int = 0
+    replaced: int = 0
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields each line.
+
+        Raises:
+            DataError: at the first line that is not UTF-8, unless invalid_utf8 is replace.
+        """
+        for line in self.stream:
+            self.lines += 1
+            if line.endswith(b"\n"):
+                crlf = line.endswith(b"\r\n")
+                self.crlf += crlf
+                line = line[: -1 - crlf]
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                if self.invalid_utf8 is InvalidUtf8.error:
+                    raise _invalid(self.name, self.lines, line[error.start], None, line) from None
+                text = line.decode("utf-8", errors="replace")
+                self.replaced += 1
+            self.bom += text.count(BOM)
+            text = text.replace(BOM, "")
+            if _has_control(text):
+                self.control += 1
+                if len(self.control_first) < _SHOWN_LINE_NUMBERS:
+                    self.control_first.append(self.lines)
+            yield text
+
+    def counts(self) -> dict[str, Any]:
+        """Name and counts as plain values for a JSON report, as `TextFile.counts` without a hash."""
+        return {
+            "path": self.name,
+            "lines": self.lines,
+            "crlf": self.crlf,
+            "control": self.control,
+            "control_first": list(self.control_first),
+            "bom": self.bom,
+            "replaced": self.replaced,
+        }
+
+    def warnings(self) -> list[str]:
+        """As `TextFile.warnings`."""
+        return cleaning_warnings(self.counts())
+
+
+def _has_control(line: str) -> bool:
+    return not line.isprintable() and _CONTROL.search(line) is not None
 
 
 def _parse(
@@ -235,11 +285,7 @@ def _parse(
     bom = sum(line.count(BOM) for line in raw)
     if bom:
         raw = [line.replace(BOM, "") for line in raw]
-    control = [
-        number
-        for number, line in enumerate(raw, start=1)
-        if not line.isprintable() and _CONTROL.search(line) is not None
-    ]
+    control = [number for number, line in enumerate(raw, start=1) if _has_control(line)]
     if control and strict:
         found = _CONTROL.search(raw[control[0] - 1])
         assert found is not None

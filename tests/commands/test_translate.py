@@ -315,6 +315,26 @@ def test_invalid_utf8(run: Run) -> None:
     assert run("invalid_utf8=replace", "input=in.txt").out == replaced.out
 
 
+def test_what_is_cleaned_in_a_pipe_is_counted_and_said_as_for_a_file(run: Run) -> None:
+    content = b"\xef\xbb\xbfthe cat\r\ncaf\xe9 today\nthe\x00 dog\x07\nfine\n"
+    write("in.txt", content)
+    by_file = run("invalid_utf8=replace", "input=in.txt", "report=file.json")
+    by_pipe = run("invalid_utf8=replace", "report=pipe.json", stdin=content)
+    assert by_pipe.out == by_file.out
+    counts = {}
+    for name, outcome, place in (("file", by_file, "in.txt"), ("pipe", by_pipe, "<stdin>")):
+        assert f"{place}: 1 line with invalid UTF-8" in outcome.err
+        assert f"{place}: 1 line with control characters (3)" in outcome.err
+        assert f"{place}: 1 byte order mark removed" in outcome.err
+        counts[name] = json.loads(Path(f"{name}.json").read_text(encoding="utf-8"))["input"]
+        assert counts[name].pop("path") == place
+    del counts["file"]["sha256"]
+    assert counts["pipe"] == counts["file"]
+    assert counts["pipe"] == {
+        "lines": 4, "crlf": 1, "control": 1, "control_first": [3], "bom": 1, "replaced": 1
+    }  # fmt: skip
+
+
 def test_an_output_link_or_device_is_not_replaced(run: Run) -> None:
     write("real.txt", b"")
     os.symlink("real.txt", "link.txt")

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mt.config.schema import InvalidUtf8
-from mt.data.lines import clean_line, decode_stream, one_line, printable, read_lines
+from mt.data.lines import TextStream, clean_line, one_line, printable, read_lines
 from mt.errors import DataError
 
 # What other readers take for line ends or stumble over, and ordinary text.
@@ -55,8 +55,10 @@ def test_any_bytes_give_one_entry_per_lf(tmp_path_factory, content):
     text = read_lines(path, invalid_utf8=InvalidUtf8.replace)
     assert len(text.lines) == len(text.raw) == count_by_wc(content)
     assert not any(re.search("[\n\ufeff]", line) for line in text.raw)
-    streamed = list(decode_stream(io.BytesIO(content), invalid_utf8=InvalidUtf8.replace))
-    assert streamed == text.raw
+    stream = TextStream(io.BytesIO(content), name=str(path), invalid_utf8=InvalidUtf8.replace)
+    assert list(stream) == text.raw
+    assert stream.counts() == {key: value for key, value in text.counts().items() if key != "sha256"}
+    assert stream.warnings() == text.warnings()
 
 
 @settings(max_examples=200, deadline=None)
@@ -155,7 +157,7 @@ def test_every_kind_of_invalid_byte_is_an_error(tmp_path, bad):
     with pytest.raises(DataError, match="line 1: byte 0x"):
         read_lines(write(tmp_path, "x.txt", bad + b"\nfine\n"))
     with pytest.raises(DataError, match="<stdin>, line 2: byte 0x"):
-        list(decode_stream(io.BytesIO(b"fine\n" + bad + b"\n")))
+        list(TextStream(io.BytesIO(b"fine\n" + bad + b"\n")))
 
 
 def test_utf16_is_named(tmp_path):
@@ -200,7 +202,7 @@ def test_a_stream_yields_each_line_before_it_reads_the_next():
             return len(content)
 
     pipe = Pipe()
-    lines = decode_stream(io.BufferedReader(pipe))
+    lines = iter(TextStream(io.BufferedReader(pipe)))
     assert next(lines) == "line 1"
     assert pipe.given == 1
     assert list(lines) == ["line 2", "line 3"]
