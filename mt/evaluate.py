@@ -65,7 +65,7 @@ def evaluate(config: EvaluateConfig) -> int:
         raise ConfigError([f"output={config.output}: is a folder; name a JSON file"])
     evaluations: list[Evaluation] = []
     if config.hypothesis is not None:
-        hypothesis = _read(Path(config.hypothesis))
+        hypothesis = _read(config, Path(config.hypothesis))
         test_set = _from_files(config, Path(config.hypothesis).name)
         evaluations.append(_score(config, test_set, hypothesis.raw, {}, hypothesis=hypothesis))
     else:
@@ -80,16 +80,16 @@ def evaluate(config: EvaluateConfig) -> int:
     return 0
 
 
-def _read(path: Path) -> TextFile:
-    file = read_lines(path)
+def _read(config: EvaluateConfig, path: Path) -> TextFile:
+    file = read_lines(path, invalid_utf8=config.invalid_utf8)
     for warning in file.warnings():
         logger.warning(warning)
     return file
 
 
 def _from_files(config: EvaluateConfig, name: str) -> _TestSet:
-    source = None if config.source is None else _read(Path(config.source))
-    return _checked(_TestSet(name, source, [_read(Path(path)) for path in config.reference]))
+    source = None if config.source is None else _read(config, Path(config.source))
+    return _checked(_TestSet(name, source, [_read(config, Path(path)) for path in config.reference]))
 
 
 def _checked(test_set: _TestSet) -> _TestSet:
@@ -144,7 +144,8 @@ def _named_test_sets(config: EvaluateConfig, data: DataConfig) -> list[_TestSet]
             "source=FILE reference=FILE"
         )
     return [
-        _checked(_TestSet(name, _read(source), [_read(target)])) for name, (source, target) in found.items()
+        _checked(_TestSet(name, _read(config, source), [_read(config, target)]))
+        for name, (source, target) in found.items()
     ]
 
 

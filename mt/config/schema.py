@@ -445,6 +445,9 @@ class EvaluateConfig:
     translations: Optional[str] = option(
         None, "folder for the translations that were scored, one file per test set", path=True
     )
+    invalid_utf8: InvalidUtf8 = option(
+        InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD"
+    )
     lowercase: bool = option(False, "score without case (the signature says so)")
     decoding: DecodingOverrides = option(DecodingOverrides, "the search")
     device: str = option("auto", "auto, cpu, cuda or cuda:N")

@@ -338,7 +338,7 @@ def _invalid(path: str | Path, number: int, byte: int, invalid: int | None, line
     return DataError(
         f"{printable(path)}, line {number}: byte 0x{byte:02X} is not UTF-8{how_many}{guess}; "
         f"re-encode the file as UTF-8 (iconv -f latin1 -t utf-8), or set invalid_utf8=replace "
-        f"(data.invalid_utf8=replace when training) to read each such byte as U+FFFD"
+        f"(in mt.train and mt.prepare data.invalid_utf8=replace) to read each such byte as U+FFFD"
     )
 
 

@@ -193,6 +193,19 @@ def test_mistakes_are_one_message(
     assert "Traceback" not in err
 
 
+def test_the_advice_about_bytes_that_are_not_utf8_can_be_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hypothesis = write(tmp_path / "hyp", b"a small house\nun caf\xe9 noir\nthe end of it\n")
+    words = [f"hypothesis={hypothesis}", f"reference={hypothesis}"]
+    assert main(*words) == 1
+    assert "set invalid_utf8=replace" in capsys.readouterr().err
+    assert main(*words, "invalid_utf8=replace", f"output={tmp_path / 'scores.json'}") == 0
+    assert "1 line with invalid UTF-8" in capsys.readouterr().err
+    (record,) = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8")).values()
+    assert record["test_set"]["hypothesis"]["replaced"] == 1
+
+
 def test_as_a_program_in_a_plain_locale(tmp_path: Path) -> None:
     hypothesis, reference = write(tmp_path / "hyp é", LINES), write(tmp_path / "ref", LINES)
     command = [sys.executable, "-m", "mt.evaluate", f'hypothesis="{hypothesis}"']
