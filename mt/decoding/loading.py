@@ -94,7 +94,7 @@ def load_run(
     config = load_config(run / CONFIG_FILE)
     tokenizer_folder = Path(tokenizer) if tokenizer is not None else run / TOKENIZER_FOLDER
     if not tokenizer_folder.exists():
-        option = f"tokenizer={tokenizer}" if tokenizer is not None else str(tokenizer_folder)
+        option = f"tokenizer_folder={tokenizer}" if tokenizer is not None else str(tokenizer_folder)
         raise CheckpointError(
             f"{option}: no such folder; a run keeps its tokenizer in RUN/{TOKENIZER_FOLDER}"
         )
@@ -253,13 +253,13 @@ def _check_fit(tokenizer: Tokenizer, folder: Path, facts: ModelFacts, weights: P
             raise CheckpointError(
                 f"the tokenizer does not fit the model: {folder} has {size} {side} pieces, "
                 f"{weights} has {rows}; "
-                "use the tokenizer of the model's own run (leave tokenizer= out)"
+                "use the tokenizer of the model's own run (leave tokenizer_folder= out)"
             )
     if tokenizer.sha256 != facts.tokenizer_sha256:
         raise CheckpointError(
             f"the tokenizer is not the one the model was trained with: {folder} has content hash "
             f"{tokenizer.sha256[:12]}, {weights} needs {facts.tokenizer_sha256[:12]} "
-            "(the sizes are the same); use the tokenizer of the model's own run (leave tokenizer= out)"
+            "(the sizes are the same); use the tokenizer of the model's own run (leave tokenizer_folder= out)"
         )
 
 

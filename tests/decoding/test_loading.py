@@ -90,6 +90,7 @@ def test_another_size_of_tokenizer_names_both_sizes_and_paths(
             str(tokenizers["A"].source_size),
             str(other),
             str(weights),
+            "leave tokenizer_folder= out",
         ):
             assert part in message
 
@@ -116,7 +117,7 @@ def test_its_own_tokenizer_from_elsewhere_is_fine(
 ) -> None:
     tokenizers["A"].save(tmp_path / "copy")
     assert load_run(run, tokenizer=tmp_path / "copy").tokenizer.sha256 == tokenizers["A"].sha256
-    with pytest.raises(MTError, match=r"tokenizer=.*no such folder"):
+    with pytest.raises(MTError, match=r"tokenizer_folder=.*no such folder"):
         load_run(run, tokenizer=tmp_path / "none")
 
 
