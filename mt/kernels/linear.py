@@ -11,6 +11,9 @@ Contract: `Linear` is `torch.nn.Linear` in every respect but two, both on the CP
   ``set_float32_matmul_precision("medium")``, which is switched on around the product alone, since on
   Intel it would round and elsewhere in the model it slows fused attention down.
 
+oneDNN makes a program for every new shape, which takes as long as the product of a small batch (0.5 ms).
+Batches have any number of rows, so rows of zeros round the number up: a few shapes come again and again.
+
 On CUDA the precision is set by autocast (see the trainer), not here.
 """
 
@@ -63,31 +66,53 @@ def _onednn(on: bool) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def multiply(a: Tensor, b: Tensor, low_precision: bool = False) -> Tensor:
-    """``a @ b`` (2-D) by the fastest exact way, or with inputs rounded to bf16 and an fp32 result."""
-    if a.device.type != "cpu" or a.dtype != torch.float32:
+# Rows are rounded up to a multiple of this, where that costs less than another program of oneDNN's.
+_MULTIPLE = 32
+_COPY_BELOW = 2048
+
+
+def rounded(x: Tensor, low_precision: bool) -> Tensor:
+    """x (N, K) as an operand of `multiply`: in the products' format, with rows of zeros at the end."""
+    rows, columns = x.shape
+    dtype = torch.bfloat16 if low_precision else x.dtype
+    total = -(-rows // _MULTIPLE) * _MULTIPLE
+    if total == rows or (dtype == x.dtype and (rows >= _COPY_BELOW or not onednn_is_faster())):
+        return x.to(dtype)
+    out = x.new_empty((total, columns), dtype=dtype)
+    out[:rows] = x
+    out[rows:] = 0.0
+    return out
+
+
+def multiply(a: Tensor, b: Tensor) -> Tensor:
+    """``a @ b`` (2-D), in the operands' format, by the fastest exact way."""
+    if a.dtype != torch.float32 or a.device.type != "cpu":
         return a @ b
-    if low_precision:
-        return (a.bfloat16() @ b.bfloat16()).float()
     with _onednn(onednn_is_faster()):
         return a @ b
 
 
 class _Product(torch.autograd.Function):
-    """``x Wᵀ`` with all three products of forward and backward through `multiply`."""
+    """``x Wᵀ`` on the CPU with all three products of forward and backward through `multiply`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, low_precision: bool) -> Tensor:
-        ctx.save_for_backward(x, weight)
+        # Kept as rounded, for a second time in the backward pass: no second conversion, half the memory.
+        operand, matrix = rounded(x, low_precision), weight.bfloat16() if low_precision else weight
+        ctx.save_for_backward(operand, matrix)
         ctx.low_precision = low_precision
-        return multiply(x, weight.t(), low_precision)
+        return multiply(operand, matrix.t())[: x.shape[0]].to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        x, weight = ctx.saved_tensors
-        grad = grads[0].contiguous()
-        grad_x = multiply(grad, weight, ctx.low_precision) if ctx.needs_input_grad[0] else None
-        grad_weight = multiply(grad.t(), x, ctx.low_precision) if ctx.needs_input_grad[1] else None
+        operand, matrix = ctx.saved_tensors
+        dtype, rows = grads[0].dtype, grads[0].shape[0]
+        grad = rounded(grads[0], ctx.low_precision)
+        grad_x = grad_weight = None
+        if ctx.needs_input_grad[0]:
+            grad_x = multiply(grad, matrix)[:rows].to(dtype)
+        if ctx.needs_input_grad[1]:
+            grad_weight = multiply(grad.t(), operand).to(dtype)
         return grad_x, grad_weight, None
 
 

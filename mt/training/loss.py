@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mt.kernels.linear import multiply
+from mt.kernels.linear import multiply, rounded
 
-# 512 x 8,000 logits and their softmax are 16 MB each. Measured on two cores with 32 MB of cache: 256 rows make
-# products too flat (519 ms for 3,500 tokens), 512 to 5,000 take the same time (440 ms).
+# 512 x 8,000 logits and their softmax are 16 MB each. Measured on two cores with 32 MB of cache: 256 rows
+# make products too flat (519 ms for 3,500 tokens), 512 to 5,000 take the same time (440 ms).
 _ROWS = 512
 
 
@@ -40,6 +40,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         wanted: tuple[bool, bool, bool],
     ) -> tuple[Tensor, Tensor]:
         size = weight.shape[0]
+        low_precision = low_precision and hidden.device.type == "cpu" and hidden.dtype == torch.float32
+        matrix = weight.bfloat16() if low_precision else weight
         # Softmax and sums are kept in fp32 at least, whatever the format of the hidden states.
         wide = torch.promote_types(hidden.dtype, torch.float32)
         loss = hidden.new_zeros((), dtype=wide)
@@ -53,7 +55,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for start in range(0, hidden.shape[0], _ROWS):
             h = hidden[start : start + _ROWS]
             right = targets[start : start + _ROWS, None]
-            logits = multiply(h, weight.t(), low_precision).to(wide)
+            operand = rounded(h, low_precision)
+            logits = multiply(operand, matrix.t())[: len(h)].to(wide)
             if bias is not None:
                 logits += bias
             probability = logits.softmax(-1)
@@ -76,13 +79,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
             probability.scatter_add_(1, right, probability.new_full(right.shape, smoothing - 1.0))
             if smoothing:
                 probability -= smoothing / size
-            grad = probability.to(hidden.dtype)
+            probability = probability.to(hidden.dtype)
+            grad = rounded(probability, low_precision)
             if grad_hidden is not None:
-                grad_hidden[start : start + _ROWS] = multiply(grad, weight, low_precision)
+                grad_hidden[start : start + _ROWS] = multiply(grad, matrix)[: len(h)]
             if grad_weight is not None:
-                grad_weight += multiply(grad.t(), h, low_precision)
+                grad_weight += multiply(grad.t(), operand)
             if grad_bias is not None:
-                grad_bias += grad.sum(0)
+                grad_bias += probability.sum(0)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.mark_non_differentiable(nll)
         return (loss if smoothing else nll.clone()), nll
