@@ -295,6 +295,9 @@ class TrainingConfig:
     )
     accumulate: int = option(1, "micro-batches summed into one update", ge=1)
     label_smoothing: float = option(0.1, "probability mass spread over the whole vocabulary", ge=0, lt=1)
+    subword_dropout: float = option(
+        0.0, "probability that a piece is read as those it is made of, anew in each epoch", ge=0, lt=1
+    )
     clip_norm: float = option(1.0, "gradients are scaled down to this norm; 0 = off", ge=0)
     precision: Precision = option(
         Precision.auto,

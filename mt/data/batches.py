@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from mt.data.store import Ids, TokenStore
+from mt.data.subwords import SubwordDropout
 from mt.data.tokenizer import BOS, EOS, PAD
 from mt.errors import DataError
 
@@ -107,19 +108,29 @@ class Batch:
         )
 
 
-def collate(store: TokenStore, indices: Indices | Sequence[int]) -> Batch:
+def collate(
+    store: TokenStore,
+    indices: Indices | Sequence[int],
+    dropout: SubwordDropout | None = None,
+    random: np.random.Generator | None = None,
+) -> Batch:
     """The batch of some pairs of a store, in the order given.
 
     Args:
         store: where the ids are.
         indices: (B,) numbers of pairs, B >= 1.
+        dropout: how pieces fall apart; None leaves them whole.
+        random: the randomness of that.
     """
     chosen = np.asarray(indices, dtype=np.int64)
-    target_lengths = store.target_lengths[chosen]
-    source = _padded(store.gather_source(chosen), store.source_lengths[chosen], end=True)
-    target_ids = store.gather_target(chosen)
+    source_ids, source_lengths = store.gather_source(chosen), store.source_lengths[chosen]
+    target_ids, target_lengths = store.gather_target(chosen), store.target_lengths[chosen]
+    if dropout is not None and random is not None:
+        p, longest = dropout.probability, dropout.longest
+        source_ids, source_lengths = dropout.source.split(source_ids, source_lengths, p, longest, random)
+        target_ids, target_lengths = dropout.target.split(target_ids, target_lengths, p, longest, random)
     return Batch(
-        source=source,
+        source=_padded(source_ids, source_lengths, end=True),
         target_input=_padded(target_ids, target_lengths, end=False),
         target_output=_padded(target_ids, target_lengths, end=True),
         indices=torch.from_numpy(chosen),
@@ -264,6 +275,7 @@ class BatchLoader:
         world_size: int = 1,
         prefetch_batches: int = 8,
         pin_memory: bool = False,
+        subword_dropout: SubwordDropout | None = None,
     ) -> None:
         """
         Args:
@@ -277,6 +289,8 @@ class BatchLoader:
             world_size: see `plan_epoch`.
             prefetch_batches: batches made ahead; 0 makes each when it is asked for, without a thread.
             pin_memory: hand out batches in page-locked memory (for CUDA).
+            subword_dropout: take pieces apart, differently in each epoch. Batches are planned by the
+                whole pieces, so they then hold some more positions than `batch_tokens`.
 
         Raises:
             DataError: the store is empty.
@@ -289,6 +303,7 @@ class BatchLoader:
         self._rank = rank
         self._world_size = world_size
         self._pin_memory = pin_memory
+        self._subword_dropout = subword_dropout
         self._waited = 0.0
         self._closed = threading.Event()
         self._batches = self._make(epoch, position)
@@ -350,7 +365,8 @@ class BatchLoader:
             if position > len(plan):
                 raise ValueError(f"position {position} lies beyond the {len(plan)} batches of epoch {epoch}")
             for number in range(position, len(plan)):
-                batch = collate(self._store, plan[number])
+                random = np.random.default_rng([self._seed, epoch, number, self._rank])
+                batch = collate(self._store, plan[number], self._subword_dropout, random)
                 yield epoch, number, batch.pin_memory() if self._pin_memory else batch
             epoch, position = epoch + 1, 0
 

@@ -130,6 +130,11 @@ class Tokenizer:
         return len(self._target.model.pieces)
 
     @property
+    def models(self) -> tuple[PieceModel, PieceModel]:
+        """The source and the target vocabulary; one and the same when joint."""
+        return self._source.model, self._target.model
+
+    @property
     def byte_fallback(self) -> bool:
         """Whether characters without a piece are spelled as bytes, so that none is unknown."""
         return self._source.model.byte_fallback and self._target.model.byte_fallback

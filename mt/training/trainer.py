@@ -33,6 +33,7 @@ from mt.config.fields import options, show, value_of
 from mt.config.schema import Initialization, Precision, TrainConfig, ValidMetric
 from mt.data.batches import Batch, BatchLoader
 from mt.data.preparation import Prepared, prepare
+from mt.data.subwords import Parts, SubwordDropout
 from mt.errors import CheckpointError, ConfigError, MTError
 from mt.kernels.linear import set_precision
 from mt.models import storage
@@ -218,6 +219,7 @@ class Trainer:
             position=progress.position,
             prefetch_batches=training.prefetch_batches,
             pin_memory=self.device.type == "cuda",
+            subword_dropout=self._subword_dropout(),
         )
         if tracking.show_bar(training.progress):
             self._bar = tracking.ProgressBar()
@@ -239,6 +241,14 @@ class Trainer:
             self._tracker.close()
         _tell_next_commands(result)
         return result
+
+    def _subword_dropout(self) -> SubwordDropout | None:
+        probability = self.config.training.subword_dropout
+        if not probability:
+            return None
+        source, target = (Parts.of(model) for model in self.prepared.tokenizer.models)
+        # End-of-sentence needs a position too.
+        return SubwordDropout(source, target, probability, self.model.max_positions - 1)
 
     def _loop(self) -> None:
         training, progress = self.config.training, self.progress

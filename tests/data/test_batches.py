@@ -223,7 +223,7 @@ def test_epochs_agree_with_the_plan():
 def test_errors_in_the_thread_reach_the_consumer(monkeypatch, prefetch):
     made = itertools.count()
 
-    def failing(store, indices):
+    def failing(store, indices, *_):
         if next(made) == 3:
             raise OSError("the disk is gone")
         return collate(store, indices)
@@ -251,7 +251,7 @@ def test_close_ends_the_thread_at_once():
 
 
 def test_waiting_is_measured(monkeypatch):
-    def slow(store, indices):
+    def slow(store, indices, *_):
         time.sleep(0.02)
         return collate(store, indices)
 

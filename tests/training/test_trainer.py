@@ -17,11 +17,12 @@ from mt.config.schema import (
     OptimizerKind,
     Precision,
     ScheduleKind,
+    TokenizerConfig,
     TrainConfig,
     ValidMetric,
 )
 from mt.data.batches import Batch, collate
-from mt.data.tokenizer import Tokenizer
+from mt.data.tokenizer import Tokenizer, train_tokenizer
 from mt.decoding.loading import load_run
 from mt.errors import ConfigError, DataError
 from mt.models.storage import read_facts, read_tensors
@@ -474,7 +475,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "training.accumulate": ({}, 2),
     "training.label_smoothing": ({}, 0.5),
     "training.clip_norm": ({}, 0.01),
-    "training.precision": ({}, Precision.bf16),
+    "training.precision": ({"training__precision": Precision.fp32}, Precision.bf16),
     "training.ema_decay": ({}, 0.9),
     "training.average_last": ({}, 2),
     "training.validate_every_steps": ({}, 2),
@@ -493,7 +494,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
 # observed elsewhere: by the clock, the machine, or in what is called
 SEEN_ELSEWHERE = {
     "training.max_minutes", "training.compile", "training.valid_beam", "training.prefetch_batches",
-    "training.threads", "training.tensorboard", "training.progress",
+    "training.threads", "training.tensorboard", "training.progress", "training.subword_dropout",
 }  # fmt: skip
 
 
@@ -522,7 +523,7 @@ def test_every_option_changes_something(
     def traced(name: str, changes: dict[str, Any]) -> tuple[Any, ...]:
         if scripted is not None:
             scripted_validations(monkeypatch, scripted)
-        return trace(tmp_path / name, train(small(**base, **changes), tmp_path / name))
+        return trace(tmp_path / name, train(small(**{**base, **changes}), tmp_path / name))
 
     before = usual if not CHANGES[option][0] else traced("before", {})
     assert traced("after", {option.replace(".", "__"): value}) != before
@@ -538,6 +539,21 @@ def usual(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> tup
         traces = [trace(folder / name, train(small(), folder / name)) for name in ("a", "b")]
     assert traces[0] == traces[1]
     return traces[0]
+
+
+def test_subword_dropout_trains_on_other_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = prepared_from(
+        train_tokenizer(TokenizerConfig(vocab_size=330), *pairs(40, 0)), pairs(40, 0), pairs(6, 1)
+    )
+    monkeypatch.setattr(trainer_module, "prepare", lambda *_: made)
+
+    def trained(name: str, probability: float) -> tuple[Any, ...]:
+        config = small(training__subword_dropout=probability)
+        return trace(tmp_path / name, train(config, tmp_path / name))
+
+    whole, some = trained("whole", 0.0), trained("some", 0.3)
+    assert whole != some == trained("again", 0.3)
+    assert lines(tmp_path / "some")[-1]["step"] == lines(tmp_path / "whole")[-1]["step"]
 
 
 def test_valid_beam_reaches_the_search(prepared: Any, tmp_path: Path, monkeypatch) -> None:
