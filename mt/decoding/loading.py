@@ -286,7 +286,8 @@ def _json_object(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from error
+        reason = getattr(error, "strerror", None) or error  # an OSError's own text has the path with escapes
+        raise CheckpointError(f"{path}: cannot be read ({reason})") from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path}: not a JSON object")
     return content

@@ -166,7 +166,8 @@ def read_facts(path: Path) -> ModelFacts:
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from error
+        reason = getattr(error, "strerror", None) or error  # an OSError's own text has the path with escapes
+        raise CheckpointError(f"{path}: cannot be read ({reason})") from error
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise CheckpointError(f"{path}: not a description of a model")
     if content["format"] > _FORMAT:
