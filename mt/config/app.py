@@ -29,8 +29,9 @@ from mt.config import terminal
 from mt.config.composition import Composition, open_hydra, to_dataclass, user_folder
 from mt.config.help import help_text
 from mt.config.paths import CONFIG_DIR
+from mt.config.quoting import as_text
 from mt.config.validate import Problem, find_problems, missing_files, warnings
-from mt.config.words import Words, as_text
+from mt.config.words import Words
 from mt.errors import ConfigError, MTError, UsageError
 
 ConfigT = TypeVar("ConfigT")
