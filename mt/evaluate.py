@@ -25,7 +25,7 @@ from mt.config.schema import CorpusKind, DataConfig, EvaluateConfig
 from mt.data.lines import TextFile, read_lines
 from mt.errors import ConfigError, DataError
 from mt.evaluation.metrics import bleu_by_length, score
-from mt.evaluation.report import Evaluation, table, text_hash, write_whole
+from mt.evaluation.report import Evaluation, table, text_hash, write_text
 
 if TYPE_CHECKING:
     from mt.decoding.translator import Translator
@@ -75,7 +75,7 @@ def evaluate(config: EvaluateConfig) -> int:
     print(table(evaluations))
     if config.output is not None:
         records = {one.name: one.to_json() for one in evaluations}
-        write_whole(Path(config.output), json.dumps(records, indent=2, sort_keys=False) + "\n")
+        write_text(Path(config.output), json.dumps(records, indent=2, sort_keys=False) + "\n")
         logger.info("scores written to %s", config.output)
     return 0
 
@@ -197,7 +197,7 @@ def _score(
     }
     if config.translations is not None:
         kept = Path(config.translations) / f"{test_set.name}.hyp"
-        write_whole(kept, "".join(f"{line}\n" for line in hypotheses))
+        write_text(kept, "".join(f"{line}\n" for line in hypotheses))
         files["translations"] = str(kept)
     return Evaluation(
         name=test_set.name,

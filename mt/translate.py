@@ -18,7 +18,6 @@ import contextlib
 import json
 import logging
 import os
-import secrets
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from mt.data.lines import TextFile, TextStream, read_lines
 from mt.decoding.loading import LoadedRun, choose_run, load_run
 from mt.decoding.translator import Translation, Translator
 from mt.errors import MTError, UsageError
+from mt.files import is_special, whole_file
 from mt.training.device import choose_device, set_threads, tune_process
 
 logger = logging.getLogger("mt.translate")
@@ -117,20 +117,15 @@ def _check_writable(option: str, path: Path) -> None:
         raise UsageError(f"{option}={path}: is a folder; name a file")
     if not parent.is_dir():
         raise UsageError(f"{option}={path}: there is no folder {parent}; create it first")
-    if not os.access(path if _is_special(path) else parent, os.W_OK):
+    if not os.access(path if is_special(path) else parent, os.W_OK):
         raise UsageError(f"{option}={path}: no permission to write there")
 
 
 def _same_file(one: Path, other: Path) -> bool:
     try:
-        return one.samefile(other) and not _is_special(one)
+        return one.samefile(other) and not is_special(one)
     except OSError:
         return one.resolve() == other.resolve()
-
-
-def _is_special(path: Path) -> bool:
-    """A pipe or device: written to directly, as it cannot be replaced."""
-    return path.exists() and not path.is_file()
 
 
 def _is_terminal(stream: Any) -> bool:
@@ -206,28 +201,11 @@ def _output(path: str | None, option: str = "output") -> Iterator[_Lines]:
         except OSError as error:
             raise MTError(f"standard output: {error.strerror or error}") from error
         return
-    target = Path(path)
-    if _is_special(target):
-        try:
-            with target.open("wb") as file:
-                yield _Lines(file)
-        except OSError as error:
-            raise MTError(f"{option}={path}: {error.strerror or error}") from error
-        return
-    target = target.resolve()  # a link stays a link, and the file it points to is replaced
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        with aside.open("xb") as file:
+        with whole_file(Path(path)) as file:
             yield _Lines(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            aside.chmod(target.stat().st_mode & 0o777)
-        os.replace(aside, target)
     except OSError as error:
         raise MTError(f"{option}={path}: {error.strerror or error}; it was not written") from error
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _converse(run: LoadedRun, translator: Translator, form: OutputFormat, output: _Lines) -> int:

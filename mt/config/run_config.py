@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from mt.config.fields import Option, assign, options, sections, show, value_of
 from mt.config.schema import DecodingConfig, DecodingOverrides, TrainConfig
 from mt.config.validate import find_problems
 from mt.errors import CheckpointError
+from mt.files import write_whole
 
 # Real files have 3 kB. The bound keeps a hostile one from filling the memory.
 _LARGEST_FILE = 100_000
@@ -69,13 +69,8 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 def save_config(config: TrainConfig, path: Path) -> None:
     """Write a configuration as YAML; the file is whole or absent."""
-    aside = path.with_name(path.name + ".part")
-    with open(aside, "w", encoding="utf-8", newline="\n") as file:
-        file.write(_HEADER)
-        yaml.safe_dump(to_dict(config), file, sort_keys=False, allow_unicode=True)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
+    text = _HEADER + yaml.safe_dump(to_dict(config), sort_keys=False, allow_unicode=True)
+    write_whole(path, text.encode("utf-8"))
 
 
 def load_config(path: Path) -> TrainConfig:

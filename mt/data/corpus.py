@@ -13,7 +13,6 @@ import hashlib
 import http.client
 import logging
 import os
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from mt.config.schema import CorpusKind, DataConfig
 from mt.data.lines import printable, read_bytes
 from mt.errors import ConfigError, DataError
+from mt.files import write_whole
 
 _log = logging.getLogger("mt.data.corpus")
 
@@ -233,16 +233,7 @@ def fetch(address: str, path: Path, size: int, sha256: str) -> Path:
         raise _not_fetched(address, path, "it is not the published file (size or SHA-256 differ)")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, aside = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, path)
-        except BaseException:
-            Path(aside).unlink(missing_ok=True)
-            raise
+        write_whole(path, content)
     except OSError as error:
         raise DataError(
             f"{printable(path)} cannot be written: {error.strerror or error}; "
