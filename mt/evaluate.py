@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mt.config import terminal
 from mt.config.app import run_app
 from mt.config.schema import CorpusKind, DataConfig, EvaluateConfig
-from mt.data.lines import TextFile, read_lines
+from mt.data.lines import TextFile, counted, read_lines
 from mt.errors import ConfigError, DataError
 from mt.evaluation.metrics import bleu_by_length, score
 from mt.evaluation.report import Evaluation, table, text_hash, write_text
@@ -98,7 +98,8 @@ def _checked(test_set: _TestSet) -> _TestSet:
     for reference in test_set.references:
         if source is not None and len(reference.raw) != len(source.lines):
             raise DataError(
-                f"{source.path} has {len(source.lines)} lines but {reference.path} has {len(reference.raw)}; "
+                f"{source.path} has {counted(len(source.lines), 'line')}, {reference.path} has "
+                f"{len(reference.raw):,}; "
                 "line N of both must belong to the same segment"
             )
     return test_set

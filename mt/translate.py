@@ -15,6 +15,7 @@ Not in here: how lines become translations (`mt.decoding`), how options are read
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
 import os
@@ -23,15 +24,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from mt.config import terminal
 from mt.config.app import run_app
 from mt.config.run_config import resolve_decoding, to_dict
 from mt.config.schema import OutputFormat, TranslateConfig
-from mt.data.lines import TextFile, TextStream, read_lines
+from mt.data.lines import TextFile, read_lines
+from mt.data.stream import TextStream
 from mt.decoding.loading import LoadedRun, choose_run, load_run
-from mt.decoding.translator import Translation, Translator
+from mt.decoding.translator import CHUNK_LINES, Translation, Translator
 from mt.errors import MTError, UsageError
 from mt.files import is_special, whole_file
 from mt.training.device import choose_device, set_threads, tune_process
@@ -65,9 +67,10 @@ def translate(config: TranslateConfig, text: str | None = None) -> int:
             code = _converse(run, translator, config.format, output)
         else:
             code = 0
-            for translation in translator.stream(_lines(source, text)):
-                output.write(_formatted(translation, config.format))
-            output.flush()
+            for lines in _chunks(source, text):
+                for translation in translator.stream(lines):
+                    output.write(_formatted(translation, config.format))
+                output.flush()
     if not interactive:
         # What a pipe held is known only now; of a file it was said before.
         read = source.warnings() if isinstance(source, TextStream) else []
@@ -140,17 +143,19 @@ def _source(config: TranslateConfig) -> TextFile | TextStream:
     if config.input is None or config.input == "-":
         if sys.stdin is None:
             raise UsageError("there is no standard input; give input=FILE, or a text after --")
-        return TextStream(sys.stdin.buffer, invalid_utf8=config.invalid_utf8)
+        stream = cast(io.BufferedReader, sys.stdin.buffer)  # typed as less than it is
+        return TextStream(stream, invalid_utf8=config.invalid_utf8)
     file = read_lines(config.input, invalid_utf8=config.invalid_utf8)
     for warning in file.warnings():
         logger.warning("%s", warning)
     return file
 
 
-def _lines(source: TextFile | TextStream | None, text: str | None) -> Iterable[str]:
-    if source is None:
-        return [] if text is None else [text]
-    return source if isinstance(source, TextStream) else source.lines
+def _chunks(source: TextFile | TextStream | None, text: str | None) -> Iterable[Iterable[str]]:
+    """The lines to translate: those that are there together, as a pipe may wait for its answers."""
+    if isinstance(source, TextStream):
+        return source.chunks(CHUNK_LINES)
+    return [source.lines if source is not None else [] if text is None else [text]]
 
 
 def _formatted(translation: Translation, form: OutputFormat) -> str:

@@ -383,8 +383,28 @@ def program(*words: str, **options: Any) -> subprocess.Popen[bytes]:
     environment |= options.pop("env", {})
     return subprocess.Popen(
         [sys.executable, "-m", "mt.translate", *words],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored by tests in the background
+        **options,
     )  # fmt: skip
+
+
+def test_a_program_that_waits_for_each_answer_gets_it(run: Run) -> None:
+    """A coprocess: the output is that for a file, line by line."""
+    lines = [*SENTENCES[:3], "", SENTENCES[3]]
+    expected = run(stdin="".join(f"{line}\n" for line in lines).encode()).lines
+    process = program()
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        for line, answer in zip(lines, expected, strict=True):
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline().decode("utf-8") == f"{answer}\n"
+        process.stdin.write(b"first line\nlast")
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and out.count(b"\n") == 2
 
 
 def test_a_locale_without_utf8(run: Run, place: Path) -> None:
