@@ -28,8 +28,9 @@ from mt.files import write_whole
 _LARGEST_FILE = 100_000
 _DEEPEST = 8
 
-# Options that name places, or change how fast and how loudly, but not what comes out.
-_NOT_THE_RESULT = frozenset(
+# Options that name places, or change how fast and how loudly, but not what comes out (but see
+# `decides_the_result`).
+NOT_THE_RESULT = frozenset(
     {
         "device",
         "runs",
@@ -162,6 +163,13 @@ def _convert(option: Option, value: Any) -> tuple[bool, Any]:
     return isinstance(value, option.kind), value
 
 
+def decides_the_result(key: str, config: TrainConfig) -> bool:
+    """Whether an option has a part in what comes out of a run, given the other options."""
+    if key == "training.save_every_steps":  # which checkpoints there are to be averaged
+        return config.training.average_last > 1
+    return key not in NOT_THE_RESULT
+
+
 def config_hash(config: TrainConfig) -> str:
     """Eight hexadecimal digits over everything that decides a run's result.
 
@@ -169,7 +177,7 @@ def config_hash(config: TrainConfig) -> str:
     """
     decisive = {}
     for key, option in options(TrainConfig).items():
-        if key not in _NOT_THE_RESULT:
+        if decides_the_result(key, config):
             value = value_of(config, key)
             decisive[key] = show(float(value) if option.kind is float and value is not None else value)
     text = json.dumps(decisive, sort_keys=True, ensure_ascii=True)
