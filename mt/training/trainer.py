@@ -69,6 +69,9 @@ _FORECAST_AFTER = 20
 # as three trained ones (decoding goes token by token, but backward is not needed), and at most this share
 # of the minutes.
 _VALIDATION_COST, _VALIDATION_SHARE = 3.0, 0.2
+# When this share of the minutes is used and no validation has come yet, its time is measured on a part of the
+# set: the last validation must not be the first of which it is known how long it takes.
+_MEASURE_AFTER = 0.5
 _RANK = 0
 
 # Time in the loop is read from here.
@@ -251,6 +254,7 @@ class Trainer:
             if progress.step % training.log_every_steps == 0 or self._stopped_by() is not None:
                 self._log()
             self._show()
+            self._measure_validation()
             if self._validation_falls(epochs_before) and self._time_for_validation():
                 if self._signals.received is None:
                     self._validate_and_save()
@@ -298,6 +302,21 @@ class Trainer:
         work = int(self.prepared.valid.target_lengths.sum()) + len(self.prepared.valid)
         guess = _VALIDATION_COST * work * progress.elapsed_seconds / progress.tokens
         return min(rounds * guess, _VALIDATION_SHARE * self.budget.max_minutes * 60)
+
+    def _measure_validation(self) -> None:
+        """Forecast a validation's time when half of the minutes are used and none has been measured."""
+        limit, progress = self.budget.max_minutes, self.progress
+        if limit is None or progress.validation_seconds or self._elapsed() < _MEASURE_AFTER * limit * 60:
+            return
+        self._close_window_time()
+        begin = self._window_start
+        set_precision(self.model, Precision.fp32)
+        try:
+            progress.validation_seconds = self.validator.forecast(self.model, clock)
+        finally:
+            self._set_precision(self.precision)
+        self._window_start = clock()  # the speed that is told is that of training alone
+        self._validating += self._window_start - begin
 
     # --- one update ---
 
