@@ -283,5 +283,5 @@ def _tell_outcomes(folder: Path) -> int:
         good = outcome["status"] == "finished"
         reason = "" if good else ": " + str(outcome["reason"]).replace("\n", os.linesep + "    ")
         print(f"job {outcome['job']}  {outcome['status']}  {' '.join(outcome['words'])}{reason}")
-    print(f"{len(outcomes)} jobs; details in {folder}")
+    print(f"{len(outcomes)} job{'s' * (len(outcomes) != 1)}; details in {folder}")
     return int(not outcomes or any(outcome["status"] != "finished" for outcome in outcomes))

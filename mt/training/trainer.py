@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from mt.config.fields import options, show, value_of
 from mt.config.schema import Initialization, Precision, TrainConfig, ValidMetric
 from mt.data.batches import Batch, BatchLoader
+from mt.data.lines import counted
 from mt.data.preparation import Prepared, prepare
 from mt.errors import CheckpointError, ConfigError, MTError
 from mt.kernels.linear import set_precision
@@ -693,7 +694,8 @@ class Trainer:
         count = self.config.training.average_last
         folders = checkpoint.last_planned(self.checkpoints, count)
         if len(folders) < count:
-            logger.warning("training.average_last=%d, but there are only %d checkpoints", count, len(folders))
+            there = counted(len(folders), "checkpoint")
+            logger.warning("training.average_last=%d, but there is no more than %s", count, there)
         if len(folders) < 2:
             return None
         tensors = average_files([checkpoint.load(folder).folder / checkpoint.MODEL for folder in folders])
@@ -873,12 +875,11 @@ def _tell_start(trainer: Trainer, threads: int) -> None:
         logger.info("new run in %s", trainer.folder)
     train = trainer.prepared.train
     logger.info(
-        "%s (%d threads), %s, %s parameters; %s training pairs of %s source and %s target pieces, "
-        "%s validation pairs",
-        device_name(trainer.device), threads, trainer.precision.value,
-        f"{parameter_count(trainer.model):,}", f"{len(train):,}",
+        "%s (%s), %s, %s parameters; %s of %s source and %s target pieces, %s",
+        device_name(trainer.device), counted(threads, "thread"), trainer.precision.value,
+        f"{parameter_count(trainer.model):,}", counted(len(train), "training pair"),
         f"{int(train.source_lengths.sum()):,}", f"{int(train.target_lengths.sum()):,}",
-        f"{len(trainer.validator.sources):,}",
+        counted(len(trainer.validator.sources), "validation pair"),
     )  # fmt: skip
 
 
@@ -889,9 +890,9 @@ def _tell_next_commands(result: TrainResult) -> None:
         if value is not None and name in ("bleu", "perplexity")
     )
     logger.info(
-        "finished (%s): %s updates, %.2f epochs in %s; validation %s (%s)",
-        result.stopped_by, f"{result.step:,}", result.epochs, tracking.duration(result.elapsed_seconds),
-        metrics or "gave no number", result.model,
+        "finished (%s): %s, %.2f epochs in %s; validation %s (%s)",
+        result.stopped_by, counted(result.step, "update"), result.epochs,
+        tracking.duration(result.elapsed_seconds), metrics or "gave no number", result.model,
     )  # fmt: skip
     logger.info("next: python -m mt.translate run=%s input=FILE", result.folder)
     logger.info("      python -m mt.evaluate run=%s", result.folder)
