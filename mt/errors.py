@@ -3,11 +3,12 @@
 Contract: everything that a user's input (text, file, option) can make go wrong is raised as an
 `MTError` whose message says what, where and the way out. Entry points print the message alone
 (the traceback only with ``MT_DEBUG=1``) and exit with `exit_code`. Anything else that escapes is a
-bug of ours and keeps its traceback.
+bug of ours and keeps its traceback. `printable` is for what a message repeats of the outside world.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -52,3 +53,15 @@ class TokenizerError(MTError):
 
 class CheckpointError(MTError):
     """A run folder or checkpoint is missing, damaged or does not fit."""
+
+
+def printable(text: object) -> str:
+    """Text for a message or a log line: control characters become escapes, the rest stays as typed."""
+
+    def escape(match: re.Match[str]) -> str:
+        code = ord(match.group())
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+    return re.sub(
+        "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", escape, str(text)
+    )

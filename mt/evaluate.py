@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 from mt.config import terminal
 from mt.config.app import run_app
 from mt.config.schema import CorpusKind, DataConfig, EvaluateConfig
-from mt.data.lines import TextFile, read_lines
+from mt.data.lines import TextFile, counted, read_lines
 from mt.errors import ConfigError, DataError
 from mt.evaluation.metrics import bleu_by_length, score
-from mt.evaluation.report import Evaluation, table, text_hash, write_whole
+from mt.evaluation.report import Evaluation, table, text_hash, write_text
 
 if TYPE_CHECKING:
     from mt.decoding.translator import Translator
@@ -75,7 +75,7 @@ def evaluate(config: EvaluateConfig) -> int:
     print(table(evaluations))
     if config.output is not None:
         records = {one.name: one.to_json() for one in evaluations}
-        write_whole(Path(config.output), json.dumps(records, indent=2, sort_keys=False) + "\n")
+        write_text(Path(config.output), json.dumps(records, indent=2, sort_keys=False) + "\n")
         logger.info("scores written to %s", config.output)
     return 0
 
@@ -98,7 +98,8 @@ def _checked(test_set: _TestSet) -> _TestSet:
     for reference in test_set.references:
         if source is not None and len(reference.raw) != len(source.lines):
             raise DataError(
-                f"{source.path} has {len(source.lines)} lines but {reference.path} has {len(reference.raw)}; "
+                f"{source.path} has {counted(len(source.lines), 'line')}, {reference.path} has "
+                f"{len(reference.raw):,}; "
                 "line N of both must belong to the same segment"
             )
     return test_set
@@ -197,7 +198,7 @@ def _score(
     }
     if config.translations is not None:
         kept = Path(config.translations) / f"{test_set.name}.hyp"
-        write_whole(kept, "".join(f"{line}\n" for line in hypotheses))
+        write_text(kept, "".join(f"{line}\n" for line in hypotheses))
         files["translations"] = str(kept)
     return Evaluation(
         name=test_set.name,

@@ -15,25 +15,27 @@ Not in here: how lines become translations (`mt.decoding`), how options are read
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
 import os
-import secrets
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from mt.config import terminal
 from mt.config.app import run_app
 from mt.config.run_config import resolve_decoding, to_dict
 from mt.config.schema import OutputFormat, TranslateConfig
-from mt.data.lines import TextFile, TextStream, read_lines
+from mt.data.lines import TextFile, read_lines
+from mt.data.stream import TextStream
 from mt.decoding.loading import LoadedRun, choose_run, load_run
-from mt.decoding.translator import Translation, Translator
+from mt.decoding.translator import CHUNK_LINES, Translation, Translator
 from mt.errors import MTError, UsageError
+from mt.files import is_special, whole_file
 from mt.training.device import choose_device, set_threads, tune_process
 
 logger = logging.getLogger("mt.translate")
@@ -65,9 +67,10 @@ def translate(config: TranslateConfig, text: str | None = None) -> int:
             code = _converse(run, translator, config.format, output)
         else:
             code = 0
-            for translation in translator.stream(_lines(source, text)):
-                output.write(_formatted(translation, config.format))
-            output.flush()
+            for lines in _chunks(source, text):
+                for translation in translator.stream(lines):
+                    output.write(_formatted(translation, config.format))
+                output.flush()
     if not interactive:
         # What a pipe held is known only now; of a file it was said before.
         read = source.warnings() if isinstance(source, TextStream) else []
@@ -117,20 +120,15 @@ def _check_writable(option: str, path: Path) -> None:
         raise UsageError(f"{option}={path}: is a folder; name a file")
     if not parent.is_dir():
         raise UsageError(f"{option}={path}: there is no folder {parent}; create it first")
-    if not os.access(path if _is_special(path) else parent, os.W_OK):
+    if not os.access(path if is_special(path) else parent, os.W_OK):
         raise UsageError(f"{option}={path}: no permission to write there")
 
 
 def _same_file(one: Path, other: Path) -> bool:
     try:
-        return one.samefile(other) and not _is_special(one)
+        return one.samefile(other) and not is_special(one)
     except OSError:
         return one.resolve() == other.resolve()
-
-
-def _is_special(path: Path) -> bool:
-    """A pipe or device: written to directly, as it cannot be replaced."""
-    return path.exists() and not path.is_file()
 
 
 def _is_terminal(stream: Any) -> bool:
@@ -145,17 +143,19 @@ def _source(config: TranslateConfig) -> TextFile | TextStream:
     if config.input is None or config.input == "-":
         if sys.stdin is None:
             raise UsageError("there is no standard input; give input=FILE, or a text after --")
-        return TextStream(sys.stdin.buffer, invalid_utf8=config.invalid_utf8)
+        stream = cast(io.BufferedReader, sys.stdin.buffer)  # typed as less than it is
+        return TextStream(stream, invalid_utf8=config.invalid_utf8)
     file = read_lines(config.input, invalid_utf8=config.invalid_utf8)
     for warning in file.warnings():
         logger.warning("%s", warning)
     return file
 
 
-def _lines(source: TextFile | TextStream | None, text: str | None) -> Iterable[str]:
-    if source is None:
-        return [] if text is None else [text]
-    return source if isinstance(source, TextStream) else source.lines
+def _chunks(source: TextFile | TextStream | None, text: str | None) -> Iterable[Iterable[str]]:
+    """The lines to translate: those that are there together, as a pipe may wait for its answers."""
+    if isinstance(source, TextStream):
+        return source.chunks(CHUNK_LINES)
+    return [source.lines if source is not None else [] if text is None else [text]]
 
 
 def _formatted(translation: Translation, form: OutputFormat) -> str:
@@ -206,28 +206,11 @@ def _output(path: str | None, option: str = "output") -> Iterator[_Lines]:
         except OSError as error:
             raise MTError(f"standard output: {error.strerror or error}") from error
         return
-    target = Path(path)
-    if _is_special(target):
-        try:
-            with target.open("wb") as file:
-                yield _Lines(file)
-        except OSError as error:
-            raise MTError(f"{option}={path}: {error.strerror or error}") from error
-        return
-    target = target.resolve()  # a link stays a link, and the file it points to is replaced
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        with aside.open("xb") as file:
+        with whole_file(Path(path)) as file:
             yield _Lines(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            aside.chmod(target.stat().st_mode & 0o777)
-        os.replace(aside, target)
     except OSError as error:
         raise MTError(f"{option}={path}: {error.strerror or error}; it was not written") from error
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _converse(run: LoadedRun, translator: Translator, form: OutputFormat, output: _Lines) -> int:

@@ -29,8 +29,9 @@ from mt.config import terminal
 from mt.config.composition import Composition, open_hydra, to_dataclass, user_folder
 from mt.config.help import help_text
 from mt.config.paths import CONFIG_DIR
+from mt.config.quoting import as_text
 from mt.config.validate import Problem, find_problems, missing_files, warnings
-from mt.config.words import Words, as_text
+from mt.config.words import Words
 from mt.errors import ConfigError, MTError, UsageError
 
 ConfigT = TypeVar("ConfigT")
@@ -282,5 +283,5 @@ def _tell_outcomes(folder: Path) -> int:
         good = outcome["status"] == "finished"
         reason = "" if good else ": " + str(outcome["reason"]).replace("\n", os.linesep + "    ")
         print(f"job {outcome['job']}  {outcome['status']}  {' '.join(outcome['words'])}{reason}")
-    print(f"{len(outcomes)} jobs; details in {folder}")
+    print(f"{len(outcomes)} job{'s' * (len(outcomes) != 1)}; details in {folder}")
     return int(not outcomes or any(outcome["status"] != "finished" for outcome in outcomes))

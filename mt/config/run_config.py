@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,15 @@ from mt.config.fields import Option, assign, options, sections, show, value_of
 from mt.config.schema import DecodingConfig, DecodingOverrides, TrainConfig
 from mt.config.validate import find_problems
 from mt.errors import CheckpointError
+from mt.files import write_whole
 
 # Real files have 3 kB. The bound keeps a hostile one from filling the memory.
 _LARGEST_FILE = 100_000
 _DEEPEST = 8
 
-# Options that name places, or change how fast and how loudly, but not what comes out.
-_NOT_THE_RESULT = frozenset(
+# Options that name places, or change how fast and how loudly, but not what comes out (but see
+# `decides_the_result`).
+NOT_THE_RESULT = frozenset(
     {
         "device",
         "runs",
@@ -69,13 +70,8 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 def save_config(config: TrainConfig, path: Path) -> None:
     """Write a configuration as YAML; the file is whole or absent."""
-    aside = path.with_name(path.name + ".part")
-    with open(aside, "w", encoding="utf-8", newline="\n") as file:
-        file.write(_HEADER)
-        yaml.safe_dump(to_dict(config), file, sort_keys=False, allow_unicode=True)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
+    text = _HEADER + yaml.safe_dump(to_dict(config), sort_keys=False, allow_unicode=True)
+    write_whole(path, text.encode("utf-8"))
 
 
 def load_config(path: Path) -> TrainConfig:
@@ -167,6 +163,13 @@ def _convert(option: Option, value: Any) -> tuple[bool, Any]:
     return isinstance(value, option.kind), value
 
 
+def decides_the_result(key: str, config: TrainConfig) -> bool:
+    """Whether an option has a part in what comes out of a run, given the other options."""
+    if key == "training.save_every_steps":  # which checkpoints there are to be averaged
+        return config.training.average_last > 1
+    return key not in NOT_THE_RESULT
+
+
 def config_hash(config: TrainConfig) -> str:
     """Eight hexadecimal digits over everything that decides a run's result.
 
@@ -174,7 +177,7 @@ def config_hash(config: TrainConfig) -> str:
     """
     decisive = {}
     for key, option in options(TrainConfig).items():
-        if key not in _NOT_THE_RESULT:
+        if decides_the_result(key, config):
             value = value_of(config, key)
             decisive[key] = show(float(value) if option.kind is float and value is not None else value)
     text = json.dumps(decisive, sort_keys=True, ensure_ascii=True)

@@ -288,7 +288,7 @@ class TrainingConfig:
     max_steps: Optional[int] = option(None, "stop after this many updates", ge=1)
     max_epochs: Optional[int] = option(None, "stop after this many passes over the data", ge=1)
     max_minutes: Optional[float] = option(
-        None, "stop after this much time in the loop, validation included", gt=0
+        None, "stop after this much time in the loop, the last validation included", gt=0
     )
     batch_tokens: int = option(
         4096, "target tokens per update and process, padding included, before accumulation", ge=1

@@ -243,14 +243,6 @@ def _loop(config: TrainConfig) -> Iterator[Problem]:
         yield from _unread(
             "schedule.final_ratio", schedule.final_ratio, f"schedule.kind={schedule.kind.name}", default=0.0
         )
-    if config.optimizer.kind is not OptimizerKind.muon:
-        for name in ("matrix_lr", "momentum", "newton_schulz"):
-            yield from _unread(
-                f"optimizer.{name}",
-                getattr(config.optimizer, name),
-                f"optimizer.kind={config.optimizer.kind.name}",
-                default=getattr(OptimizerConfig(), name),
-            )
     if training.validate_every_steps is not None:
         yield from _unread(
             "training.validate_every_epochs",
@@ -332,7 +324,9 @@ def missing_files(config: Config) -> list[Problem]:
     for key in keys:
         value = value_of(config, key)
         for path in value if isinstance(value, list) else [value]:
-            if path is None or (key == "input" and path == "-") or os.path.exists(path):
+            if path is None or _text_fault(path) is not None:  # none, or complained about already
+                continue
+            if (key == "input" and path == "-") or os.path.exists(path):
                 continue
             if key == "checkpoint" and _inside_run(config, path):
                 continue

@@ -2,9 +2,8 @@
 
 Contract: `read_words` takes the ``key=value`` words as typed and gives back words that Hydra can
 parse, with a problem for each word that it could not, that names no option or choice, or whose value
-has the wrong type. Every word is looked at, so that one run shows all slips. Letters outside ASCII and
-``~`` in values are quoted here, because Hydra's grammar has no place for them.
-Not in here: composing, ranges and relations.
+has the wrong type. Every word is looked at, so that one run shows all slips.
+Not in here: quotes (`mt.config.quoting`), composing, ranges and relations.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, Quote, QuotedString
+from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from mt.config.fields import Option, options, sections, show
+from mt.config.quoting import list_word, meant_list_word, quoted, text_word
 from mt.config.validate import Problem
 
 # Names of other toolkits, for "did you mean".
@@ -116,7 +116,7 @@ def read_words(typed: Sequence[str], vocabulary: Vocabulary, multirun: bool, loa
         try:
             override = parser.parse_overrides([ready])[0]
         except HydraException as error:
-            result.problems.append(Problem((_key_part(word),), _unparsable(word, error)))
+            result.problems.append(_unparsable(word, error, vocabulary))
             continue
         found = list(_faults(word, override, vocabulary, multirun))
         result.problems += found
@@ -126,49 +126,20 @@ def read_words(typed: Sequence[str], vocabulary: Vocabulary, multirun: bool, loa
     return result
 
 
-def _key_part(word: str) -> str:
-    return word.partition("=")[0].lstrip("+~")
-
-
-# ---------------------------------------------------------------------------- quoting
-
-
-def quoted(word: str) -> str:
-    """Put quotes around the runs of a value that hold letters outside ASCII, or ``~``.
-
-    ``in=données/a.fr,b.fr`` becomes ``in='données/a.fr',b.fr``: commas, brackets, parts that are quoted
-    already, and every word without such letters stay as they are.
-    """
-    key, equals, value = word.partition("=")
-    if not equals or all(character.isascii() and character != "~" for character in value):
-        return word
-    if any(mark in value for mark in "=(){}"):
-        # A nested value or a function: which parts are text is the grammar's to say, not ours.
-        return word
-    parts = re.findall(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[\[\],]|[^\[\],'"]+|.""", value, re.DOTALL)
-    return key + equals + "".join(_quoted_part(part) for part in parts)
-
-
-def _quoted_part(part: str) -> str:
-    if part[0] in "'\"[]," or all(character.isascii() and character != "~" for character in part):
-        return part
-    return as_text(part.strip())
-
-
-def as_text(text: str) -> str:
-    """Any text as one value of Hydra's grammar."""
-    return QuotedString(text, Quote.single).with_quotes()
-
-
 # ---------------------------------------------------------------------------- words that do not parse
 
 
-def _unparsable(word: str, error: HydraException) -> str:
+def _unparsable(word: str, error: HydraException, vocabulary: Vocabulary) -> Problem:
     key, equals, value = word.partition("=")
+    name = key.lstrip("+~")
     if not equals:
-        return f"'{word}' is not key=value (see --help)"
+        return Problem((name,), f"'{word}' is not key=value (see --help)")
     if not re.fullmatch(r"[+~]{0,2}[A-Za-z_][\w./@$-]*", key, re.ASCII):
-        return f"'{key}' in '{word}' cannot be the name of an option (see --help)"
+        return Problem((name,), f"'{key}' in '{word}' cannot be the name of an option (see --help)")
+    of_hydra = re.split(r"[./]", name)[0] == "hydra"
+    option = options(vocabulary.schema).get(name)
+    if option is None and not of_hydra and name not in {*vocabulary.groups, *sections(vocabulary.schema)}:
+        return unknown(name, vocabulary)
     first = str(error).splitlines()[0]
     reason = "has a character that has a meaning of its own on the command line"
     if value.count("'") % 2 or value.count('"') % 2:
@@ -177,14 +148,16 @@ def _unparsable(word: str, error: HydraException) -> str:
         "mismatched input" not in first and "token recognition" not in first and "LexerNoViable" not in first
     ):
         reason = f"could not be read ({first})"
-    return f"'{word}' {reason}; quote the value, and the word once more for the shell: {_quoting(key, value)}"
-
-
-def _quoting(key: str, value: str) -> str:
-    inner = value.strip("'\"")
-    mark = "'" if '"' in inner and "'" not in inner else '"'
-    word = f"{key}={mark}{inner}{mark}"
-    return f'"{word}"' if mark == "'" else f"'{word}'"
+    if "${" in value:
+        way_out = "'${' is kept for interpolations; rename the file"
+    elif option is not None and option.kind not in (str, list):
+        way_out = f"{name} must be {option.expected}"
+    elif option is None and not of_hydra:
+        way_out = "see --help for what it can be"
+    else:
+        write = meant_list_word if option is not None and option.kind is list else text_word
+        way_out = f"quote the value, and the word once more for the shell: {write(name, value)}"
+    return Problem((name,), f"'{word}' {reason}; {way_out}")
 
 
 # ---------------------------------------------------------------------------- names and types
@@ -237,11 +210,16 @@ def _plain(value: Any) -> Any:
 
 
 def _comma(word: str, override: Override, vocabulary: Vocabulary) -> str:
-    key, _, value = word.partition("=")
-    option = options(vocabulary.schema).get(override.key_or_group)
-    ways = f"add -m to run one job for each; for one text with a comma quote it: {_quoting(key, value)}"
+    key, value = override.key_or_group, word.partition("=")[2]
+    option = options(vocabulary.schema).get(key)
+    ways = "add -m to run one job for each"
     if option is not None and option.kind is list:
-        ways = f"a list needs brackets: '{key}=[{value}]'"
+        sweep = override.value()
+        plain = isinstance(sweep, ChoiceSweep) and sweep.simple_form
+        items = [show(item) for item in _values(override)] if plain else [value]
+        ways = f"a list needs brackets: {list_word(key, items)}"
+    elif option is not None and option.kind is str:
+        ways += f"; for one text with a comma quote it: {text_word(key, value)}"
     return f"'{word}': a comma (or a function) makes a sweep of several values; {ways}"
 
 
@@ -309,6 +287,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def unknown(key: str, vocabulary: Vocabulary) -> Problem:
     """The problem of a name that no option has, with the nearest one that exists."""
+    section, _, rest = key.partition(".")
+    if rest and difflib.get_close_matches(section.lower(), ["hydra"], cutoff=0.8):
+        return Problem((key,), f"unknown option {key}: did you mean hydra.{rest}?")
     nearest = _nearest(key, vocabulary)
     if nearest is None:
         return Problem((key,), f"unknown option {key}; --help lists them all")
@@ -368,6 +349,9 @@ def _group_faults(word: str, override: Override, vocabulary: Vocabulary) -> Iter
 
 def _hydra_faults(word: str, override: Override, vocabulary: Vocabulary) -> Iterator[Problem]:
     key = override.key_or_group
+    if key == "hydra":
+        yield Problem((key,), f"{word}: hydra is a section; set its options, e.g. hydra.run.dir=…")
+        return
     if "/" in key:
         group = key.split("/", 1)[1]
         groups = {
@@ -395,9 +379,25 @@ def _hydra_faults(word: str, override: Override, vocabulary: Vocabulary) -> Iter
             if OmegaConf.get_type(node) is dict:
                 return  # free-form, e.g. hydra.job.env_set
             nearest = did_you_mean(name, [str(known) for known in node]).replace("mean ", f"mean {seen}.")
-            yield Problem((key,), f"unknown option {key}{nearest}")
+            yield Problem((key,), f"unknown option {key}{nearest or _elsewhere_in(vocabulary.hydra, key)}")
             return
         seen = f"{seen}.{name}"
         if OmegaConf.is_missing(node, name) or OmegaConf.is_interpolation(node, name):
             return
         node = node[name]
+
+
+def _elsewhere_in(node: DictConfig, key: str) -> str:
+    """`did_you_mean` with an option of Hydra's whose last name is like that of ``key``."""
+    by_name: dict[str, str] = {}
+
+    def gather(branch: dict[Any, Any], place: str) -> None:
+        for name, value in branch.items():
+            by_name.setdefault(str(name), f"{place}.{name}")
+            if isinstance(value, dict):
+                gather(value, f"{place}.{name}")
+
+    content = OmegaConf.to_container(node, resolve=False)
+    gather(content if isinstance(content, dict) else {}, "hydra")
+    near = difflib.get_close_matches(key.rpartition(".")[2].lower(), by_name, n=1, cutoff=0.75)
+    return f" (did you mean {by_name[near[0]]}?)" if near else "; --hydra-help leads to them all"

@@ -13,15 +13,15 @@ import hashlib
 import http.client
 import logging
 import os
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 from mt.config.schema import CorpusKind, DataConfig
-from mt.data.lines import printable, read_bytes
-from mt.errors import ConfigError, DataError
+from mt.data.lines import read_bytes
+from mt.errors import ConfigError, DataError, printable
+from mt.files import write_whole
 
 _log = logging.getLogger("mt.data.corpus")
 
@@ -57,6 +57,7 @@ _MULTI30K = {
 }
 _LANGUAGES = ("cs", "de", "en", "fr")
 _TEST_SETS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
+_MOVED = "; if the corpus moved, give its new place with data.root=DIR (mt.evaluate: data_root=DIR)"
 # What a split's files are called, the published name first.
 _STEMS = {"train": ("train",), "valid": ("val", "valid"), **{name: (name,) for name in _TEST_SETS}}
 
@@ -125,6 +126,24 @@ def test_sets(config: DataConfig, names: Sequence[str] | None = None) -> dict[st
     return {name: locate(config, name) for name in (known if names is None else names)}
 
 
+def local_test_sets(config: DataConfig) -> dict[str, tuple[Path, Path]]:
+    """The files of the test sets that are the user's own and there on both sides; nothing is fetched.
+
+    Raises:
+        ConfigError: an unknown language.
+        DataError: a file that the configuration names is missing.
+    """
+    if config.kind is CorpusKind.files:
+        return test_sets(config)
+    if config.root is None:
+        return {}
+    codes = (config.source, config.target)
+    found = {
+        name: [_find(Path(config.root), name, code) for code in codes] for name in test_set_names(config)
+    }
+    return {name: (source, target) for name, (source, target) in found.items() if source and target}
+
+
 # These are functions that pytest must not collect where they are imported.
 test_sets.__test__ = False  # type: ignore[attr-defined]
 test_set_names.__test__ = False  # type: ignore[attr-defined]
@@ -143,7 +162,8 @@ def _given(config: DataConfig, split: str) -> tuple[Path, Path]:
         if not _exists(Path(path)):
             raise DataError(
                 f"data.{short}_{key}={printable(path)}: no such file "
-                f"(relative paths start from {printable(os.getcwd())})"
+                f"(relative paths start from {printable(os.getcwd())}); if it moved, give its new place with "
+                f"data.{short}_{key}=FILE (mt.evaluate: its folder with data_root=DIR)"
             )
     return Path(typed["source"]), Path(typed["target"])
 
@@ -196,8 +216,10 @@ def _multi30k_file(config: DataConfig, split: str, language: str) -> Path:
     if found is None:
         looked = ", ".join(_candidates(split, language))
         if not _exists(Path(config.root)):
-            raise DataError(f"data.root={printable(config.root)}: no such folder (looked for {looked} in it)")
-        raise DataError(f"data.root={printable(config.root)} holds none of {looked}")
+            raise DataError(
+                f"data.root={printable(config.root)}: no such folder (looked for {looked} in it){_MOVED}"
+            )
+        raise DataError(f"data.root={printable(config.root)} holds none of {looked}{_MOVED}")
     if found.suffix == ".gz" and hashlib.sha256(read_bytes(found)).hexdigest() != _MULTI30K[published][1]:
         _log.warning(
             "%s differs from the published %s (SHA-256); scores will not compare", printable(found), published
@@ -233,16 +255,7 @@ def fetch(address: str, path: Path, size: int, sha256: str) -> Path:
         raise _not_fetched(address, path, "it is not the published file (size or SHA-256 differ)")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, aside = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, path)
-        except BaseException:
-            Path(aside).unlink(missing_ok=True)
-            raise
+        write_whole(path, content)
     except OSError as error:
         raise DataError(
             f"{printable(path)} cannot be written: {error.strerror or error}; "

@@ -7,34 +7,27 @@ split at more places and so shift one side of a corpus against the other.
 
 Contract: `read_lines` gives each line twice, `raw` (untouched but for line ends and byte order
 marks: what references are scored as) and cleaned (what the tokenizer sees), and counts everything
-it changed. Files may be compressed; that is decided by their first bytes, and a suffix that says
-otherwise is an error. `TextStream` is the same rule, with the same counts, for a pipe.
-Not in here: which files, pairs, filters.
+it changed. Files may be compressed.
+Not in here: kinds of files (`mt.data.kinds`), pipes (`mt.data.stream`), which files, pairs, filters.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
-import logging
-import lzma
 import re
-import sys
 import unicodedata
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 from mt.config.schema import InvalidUtf8
-from mt.errors import DataError
-
-_log = logging.getLogger("mt.data.lines")
+from mt.data.kinds import decompress
+from mt.errors import DataError, printable
 
 BOM = "\ufeff"
 _REPLACEMENT = "\ufffd"
-_SHOWN_LINE_NUMBERS = 5
+SHOWN_LINE_NUMBERS = 5
 
 # C0 and C1 controls and DEL; TAB is white space, not damage. LF cannot occur inside a line.
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
@@ -43,18 +36,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 # Characters without a picture of their own whose category is a letter, mark or symbol.
 _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
-
-
-def printable(text: object) -> str:
-    """Text for a message or a log line: control characters become escapes, the rest stays as typed."""
-
-    def escape(match: re.Match[str]) -> str:
-        code = ord(match.group())
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-    return re.sub(
-        "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", escape, str(text)
-    )
 
 
 def counted(number: int, noun: str) -> str:
@@ -141,7 +122,7 @@ class TextFile:
 
 
 def cleaning_warnings(counts: Mapping[str, Any]) -> list[str]:
-    """`TextFile.warnings` from the file's `TextFile.counts`, or those of a `TextStream`."""
+    """`TextFile.warnings` from the file's `TextFile.counts`, or those of a `mt.data.stream.TextStream`."""
     name = printable(counts["path"])
     control, first = counts["control"], counts["control_first"]
     found = []
@@ -173,7 +154,7 @@ def read_lines(
             or (strict) holds control characters.
     """
     stored = read_bytes(path)
-    content = _decompress(path, stored)
+    content = decompress(path, stored)
     return _parse(path, content, hashlib.sha256(stored).hexdigest(), invalid_utf8, strict)
 
 
@@ -195,75 +176,8 @@ def read_bytes(path: str | Path) -> bytes:
         raise DataError(f"{name} cannot be read: {printable(reason)}") from None
 
 
-@dataclass
-class TextStream:
-    """The lines of an open binary file as they come, by the same rule, not cleaned.
-
-    Iterating reads no further than the line it yields, so that it serves a pipe or a terminal. The
-    counts are those of `TextFile`, over the lines yielded so far.
-
-    Attributes:
-        stream: read once, from where it stands.
-        name: what messages call it.
-        invalid_utf8: what to do with bytes that are not UTF-8.
-        lines: how many came.
-    """
-
-    stream: BinaryIO
-    name: str = "<stdin>"
-    invalid_utf8: InvalidUtf8 = InvalidUtf8.error
-    lines: int = 0
-    crlf: int = 0
-    control: int = 0
-    control_first: list[int] = field(default_factory=list)
-    bom: int = 0
-    replaced: int = 0
-
-    def __iter__(self) -> Iterator[str]:
-        """Yields each line.
-
-        Raises:
-            DataError: at the first line that is not UTF-8, unless invalid_utf8 is replace.
-        """
-        for line in self.stream:
-            self.lines += 1
-            if line.endswith(b"\n"):
-                crlf = line.endswith(b"\r\n")
-                self.crlf += crlf
-                line = line[: -1 - crlf]
-            try:
-                text = line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                if self.invalid_utf8 is InvalidUtf8.error:
-                    raise _invalid(self.name, self.lines, line[error.start], None, line) from None
-                text = line.decode("utf-8", errors="replace")
-                self.replaced += 1
-            self.bom += text.count(BOM)
-            text = text.replace(BOM, "")
-            if _has_control(text):
-                self.control += 1
-                if len(self.control_first) < _SHOWN_LINE_NUMBERS:
-                    self.control_first.append(self.lines)
-            yield text
-
-    def counts(self) -> dict[str, Any]:
-        """Name and counts as plain values for a JSON report, as `TextFile.counts` without a hash."""
-        return {
-            "path": self.name,
-            "lines": self.lines,
-            "crlf": self.crlf,
-            "control": self.control,
-            "control_first": list(self.control_first),
-            "bom": self.bom,
-            "replaced": self.replaced,
-        }
-
-    def warnings(self) -> list[str]:
-        """As `TextFile.warnings`."""
-        return cleaning_warnings(self.counts())
-
-
-def _has_control(line: str) -> bool:
+def has_control(line: str) -> bool:
+    """Whether a line holds a control character other than TAB."""
     return not line.isprintable() and _CONTROL.search(line) is not None
 
 
@@ -285,7 +199,7 @@ def _parse(
     bom = sum(line.count(BOM) for line in raw)
     if bom:
         raw = [line.replace(BOM, "") for line in raw]
-    control = [number for number, line in enumerate(raw, start=1) if _has_control(line)]
+    control = [number for number, line in enumerate(raw, start=1) if has_control(line)]
     if control and strict:
         found = _CONTROL.search(raw[control[0] - 1])
         assert found is not None
@@ -301,7 +215,7 @@ def _parse(
         sha256=sha256,
         crlf=crlf,
         control=len(control),
-        control_first=tuple(control[:_SHOWN_LINE_NUMBERS]),
+        control_first=tuple(control[:SHOWN_LINE_NUMBERS]),
         bom=bom,
         replaced=replaced,
     )
@@ -315,150 +229,32 @@ def _decode(path: str | Path, encoded: list[bytes], invalid_utf8: InvalidUtf8) -
         pass
     decoded = []
     invalid = 0
-    first: tuple[int, int, bytes] | None = None
+    first: tuple[int, int] | None = None
     for number, line in enumerate(encoded, start=1):
         try:
             decoded.append(line.decode("utf-8"))
         except UnicodeDecodeError as error:
             invalid += 1
-            first = first or (number, line[error.start], line)
+            first = first or (number, line[error.start])
             decoded.append(line.decode("utf-8", errors="replace"))
     assert first is not None
     if invalid_utf8 is InvalidUtf8.error:
-        raise _invalid(path, first[0], first[1], invalid, first[2])
+        raise not_utf8(path, first[0], first[1], invalid)
     return decoded, invalid
 
 
-def _invalid(path: str | Path, number: int, byte: int, invalid: int | None, line: bytes) -> DataError:
-    known = next(
-        (text for magic, text in _UNREADABLE.items() if number == 1 and line.startswith(magic)), None
-    )
+def not_utf8(path: str | Path, number: int, byte: int, invalid: int | None) -> DataError:
+    """The error about a byte that is not UTF-8.
+
+    Args:
+        path: the file, or what messages call it.
+        number: line, from 1.
+        byte: the byte.
+        invalid: how many lines have such bytes, if known.
+    """
     how_many = "" if invalid is None else f" ({counted(invalid, 'invalid line')})"
-    guess = f"; it looks like {known}" if known else ""
     return DataError(
-        f"{printable(path)}, line {number}: byte 0x{byte:02X} is not UTF-8{how_many}{guess}; "
+        f"{printable(path)}, line {number}: byte 0x{byte:02X} is not UTF-8{how_many}; "
         f"re-encode the file as UTF-8 (iconv -f latin1 -t utf-8), or set invalid_utf8=replace "
         f"(in mt.train and mt.prepare data.invalid_utf8=replace) to read each such byte as U+FFFD"
     )
-
-
-_UNREADABLE = {
-    b"\xff\xfe": "UTF-16 text",
-    b"\xfe\xff": "UTF-16 text",
-    b"PK\x03\x04": "a zip archive",
-    b"BZh": "a bzip2 file",
-}
-
-
-# --- compression ---------------------------------------------------------------------------------
-
-
-class _Compression(NamedTuple):
-    name: str
-    suffix: str
-    magic: bytes
-    decompress: Callable[[bytes], bytes]
-
-
-class _CutShort(Exception):
-    """The compressed data ends before its end mark."""
-
-
-class _Damaged(Exception):
-    """The compressed data contradicts itself."""
-
-
-def _gunzip(stored: bytes) -> bytes:
-    """All members of a gzip file; `gzip.decompress` would call a cut file by several names."""
-    parts = []
-    while stored:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            parts.append(member.decompress(stored))
-        except zlib.error as error:
-            raise _Damaged(str(error)) from None
-        if not member.eof:
-            raise _CutShort
-        stored = member.unused_data.lstrip(b"\0")  # zero padding between members is allowed
-        if stored and not stored.startswith(b"\x1f\x8b"):
-            raise _Damaged(f"{len(stored)} bytes of something else after its end")
-    return b"".join(parts)
-
-
-def _unxz(stored: bytes) -> bytes:
-    parts = []
-    while stored:
-        member = lzma.LZMADecompressor()
-        try:
-            parts.append(member.decompress(stored))
-        except lzma.LZMAError as error:
-            raise _Damaged(str(error)) from None
-        if not member.eof:
-            raise _CutShort
-        stored = member.unused_data.lstrip(b"\0")
-    return b"".join(parts)
-
-
-def _unzstd(stored: bytes) -> bytes:
-    new_decompressor, library_error = _zstd_library()
-    parts = []
-    while stored:
-        member = new_decompressor()
-        try:
-            parts.append(member.decompress(stored))
-        except library_error as error:
-            raise _Damaged(str(error)) from None
-        if not member.eof:
-            raise _CutShort
-        stored = member.unused_data
-    return b"".join(parts)
-
-
-def _zstd_library() -> tuple[Callable[[], Any], type[Exception]]:
-    if sys.version_info >= (3, 14):
-        standard = importlib.import_module("compression.zstd")
-        return standard.ZstdDecompressor, standard.ZstdError
-    try:
-        library = importlib.import_module("zstandard")
-    except ImportError:
-        raise ModuleNotFoundError("zstandard") from None
-    return lambda: library.ZstdDecompressor().decompressobj(), library.ZstdError
-
-
-_COMPRESSIONS = (
-    _Compression("gzip", ".gz", b"\x1f\x8b", _gunzip),
-    _Compression("xz", ".xz", b"\xfd7zXZ\0", _unxz),
-    _Compression("zstd", ".zst", b"\x28\xb5\x2f\xfd", _unzstd),
-)
-
-
-def _decompress(path: str | Path, stored: bytes) -> bytes:
-    name = printable(path)
-    said = next((c for c in _COMPRESSIONS if str(path).endswith(c.suffix)), None)
-    found = next((c for c in _COMPRESSIONS if stored.startswith(c.magic)), None)
-    if said is not None and not stored:
-        raise DataError(f"{name}: empty corpus (the file has 0 bytes, a {said.name} file has more)")
-    if said is not None and said is not found:
-        really = f"a {found.name} file" if found else "something else, perhaps plain text"
-        raise DataError(
-            f"{name} is not a {said.name} file: its first bytes say {really}; rename it or compress it again"
-        )
-    if found is None:
-        return stored
-    if said is None:
-        _log.warning("%s has no %s suffix but is a %s file; read as such", name, found.suffix, found.name)
-    try:
-        return found.decompress(stored)
-    except _CutShort:
-        raise DataError(
-            f"{name}: the {found.name} data is cut short; copy or download the file again"
-        ) from None
-    except _Damaged as error:
-        raise DataError(
-            f"{name}: the {found.name} data is damaged ({printable(error)}); copy or download the file again"
-        ) from None
-    except ModuleNotFoundError:
-        raise DataError(
-            f"{name} is a zstd file, which needs a package that is not installed: pip install zstandard, "
-            f"or decompress the file"
-        ) from None

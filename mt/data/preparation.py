@@ -26,11 +26,12 @@ import numpy.typing as npt
 import sentencepiece
 
 from mt.config.schema import DataConfig, TokenizerConfig
-from mt.data.corpus import locate
-from mt.data.lines import TextFile, cleaning_warnings, counted, printable, read_bytes, read_lines
+from mt.data.corpus import local_test_sets, locate
+from mt.data.kinds import check_kind
+from mt.data.lines import TextFile, cleaning_warnings, counted, read_bytes, read_lines
 from mt.data.store import DamagedStore, TokenStore, build_folder
 from mt.data.tokenizer import UNK, Side, Tokenizer, lowered_warnings, train_tokenizer
-from mt.errors import DataError, TokenizerError
+from mt.errors import DataError, TokenizerError, printable
 
 _log = logging.getLogger("mt.data.preparation")
 
@@ -83,9 +84,14 @@ def prepare(data: DataConfig, tokenizer: TokenizerConfig, max_positions: int) ->
         for side, path in zip(("source", "target"), locate(data, split), strict=True)
     }
     valid = _read_pair(paths["valid_source"], paths["valid_target"], data)
-    train_hashes = [
-        hashlib.sha256(read_bytes(paths[f"train_{side}"])).hexdigest() for side in ("source", "target")
-    ]
+    for pair in local_test_sets(data).values():
+        _read_pair(*pair, data)  # what is wrong with them would else be found after the training
+    train_hashes, doubts = [], []
+    for side in ("source", "target"):
+        content = read_bytes(paths[f"train_{side}"])
+        # Also when the text itself is found in the cache: the same command has to get the same answer.
+        doubts.append(check_kind(paths[f"train_{side}"], content))
+        train_hashes.append(hashlib.sha256(content).hexdigest())
     cache = Path(data.cache)
     tokenizer_folder = cache / "tokenizers" / _tokenizer_key(data, tokenizer, train_hashes)
     job = _Job(data, tokenizer, paths, train_hashes, valid, tokenizer_folder)
@@ -120,7 +126,8 @@ def prepare(data: DataConfig, tokenizer: TokenizerConfig, max_positions: int) ->
     report["tokenizer"]["vocab_size_asked"] = tokenizer.vocab_size
     cleaned = [warning for file in report["files"].values() for warning in cleaning_warnings(file)]
     report["warnings"] = [*cleaned, *lowered_warnings(tokenizer, known), *report["warnings"]]
-    for warning in report["warnings"]:
+    unsaid = [] if job.was_read else [doubt for doubt in doubts if doubt is not None]
+    for warning in [*unsaid, *report["warnings"]]:
         _log.warning("%s", warning)
     _log.info("%s", report["train"]["summary"])
     _log.info("%s", report["valid"]["summary"])
@@ -150,6 +157,11 @@ class _Job:
     tokenizer_folder: Path
     _train: _Pair | None = field(default=None)
 
+    @property
+    def was_read(self) -> bool:
+        """Whether the training text was needed."""
+        return self._train is not None
+
     def train(self) -> _Pair:
         """The training text.
 
@@ -174,8 +186,8 @@ def _read_pair(source: Path, target: Path, data: DataConfig) -> _Pair:
     counts = [len(file.lines) for file in files]
     if counts[0] != counts[1]:
         raise DataError(
-            f"{printable(source)} has {counts[0]} lines, {printable(target)} has {counts[1]}; line N "
-            f"of one must translate line N of the other, so the counts have to agree"
+            f"{printable(source)} has {counted(counts[0], 'line')}, {printable(target)} has {counts[1]:,}; "
+            f"line N of one must translate line N of the other, so the counts have to agree"
         )
     if not counts[0]:
         raise DataError(f"empty corpus: {printable(source)} and {printable(target)} have no lines")
@@ -282,7 +294,7 @@ def _build_pairs(
     removed = _removed(dropped)
     if not len(kept):
         raise DataError(
-            f"no training pair is left of {read}: {removed} (longest side allowed: {limit} pieces); "
+            f"no training pair is left of {read:,}: {removed} (longest side allowed: {limit} pieces); "
             f"look at the files, data.max_length, data.max_length_ratio and model.max_positions"
         )
     valid = _encode(tokenizer, job.valid[0].lines, job.valid[1].lines)
@@ -304,7 +316,7 @@ def _build_pairs(
         warnings.append(f"training pairs: {removed} of {read:,}; longest side allowed: {limit} pieces")
     if sum(excluded.values()):
         warnings.append(
-            f"validation pairs: {sum(excluded.values())} of {len(valid)} are left out of the validation loss "
+            f"validation pairs: {sum(excluded.values()):,} of {len(valid):,} left out of the validation loss "
             f"({_listed(excluded)}; model.max_positions={max_positions}); all are scored"
         )
     sides: tuple[Side, Side] = ("source", "target")

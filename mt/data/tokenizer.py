@@ -32,9 +32,9 @@ import sentencepiece
 
 from mt.config.schema import Normalization, TokenizerConfig
 from mt.data import piece_model
-from mt.data.lines import clean_line, one_line, printable
+from mt.data.lines import clean_line, one_line
 from mt.data.piece_model import Kind, PieceModel
-from mt.errors import TokenizerError
+from mt.errors import TokenizerError, printable
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 
@@ -218,10 +218,7 @@ class Tokenizer:
             TokenizerError: it is missing, damaged, hostile or another tokenizer than expected.
         """
         folder = Path(folder)
-        if folder.is_file():
-            _refuse_file(folder)
-        manifest = _read_manifest(folder / _MANIFEST)
-        files = {name: _read_bounded(folder / name, piece_model.MAX_FILE_BYTES) for name in manifest.names}
+        manifest, files = _read_folder(folder)
         found = _content_hash(files, manifest.normalization)
         if expected_sha256 is not None and found != expected_sha256:
             raise TokenizerError(
@@ -316,10 +313,44 @@ def _content_hash(files: dict[str, bytes], normalization: Normalization) -> str:
 
 
 @dataclass(frozen=True)
+class Identity:
+    """Which tokenizer lies in a folder.
+
+    Attributes:
+        sha256: `Tokenizer.sha256` of what the files hold, computed from their bytes.
+        sizes: what the manifest says of (source, target) pieces, for messages; None if it says nothing.
+    """
+
+    sha256: str
+    sizes: tuple[int, int] | None
+
+
+def identify(folder: Path) -> Identity:
+    """Which tokenizer lies in a folder, without parsing any of its models.
+
+    Raises:
+        TokenizerError: files are missing, too large, or there is no manifest.
+    """
+    manifest, files = _read_folder(folder)
+    return Identity(_content_hash(files, manifest.normalization), manifest.sizes)
+
+
+@dataclass(frozen=True)
 class _Manifest:
     normalization: Normalization
     names: tuple[str, ...]
     sha256: str
+    sizes: tuple[int, int] | None
+
+
+def _read_folder(folder: Path) -> tuple[_Manifest, dict[str, bytes]]:
+    """The manifest, and the bytes of the models it names."""
+    if folder.is_file():
+        _refuse_file(folder)
+    manifest = _read_manifest(folder / _MANIFEST)
+    return manifest, {
+        name: _read_bounded(folder / name, piece_model.MAX_FILE_BYTES) for name in manifest.names
+    }
 
 
 def _read_manifest(path: Path) -> _Manifest:
@@ -338,7 +369,14 @@ def _read_manifest(path: Path) -> _Manifest:
         raise damaged from None
     if names not in (("joint.model",), ("source.model", "target.model")) or not isinstance(sha256, str):
         raise damaged
-    return _Manifest(normalization, names, sha256)
+    return _Manifest(normalization, names, sha256, _sizes(content.get("sizes")))
+
+
+def _sizes(stated: Any) -> tuple[int, int] | None:
+    if not isinstance(stated, dict):
+        return None
+    source, target = stated.get("source"), stated.get("target")
+    return (source, target) if type(source) is int and type(target) is int else None
 
 
 def _read_bounded(path: Path, limit: int) -> bytes:

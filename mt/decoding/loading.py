@@ -1,9 +1,9 @@
 """From a run folder to a model that can translate.
 
 Contract: a run folder is all that is needed, wherever it was moved to. Before any weight is used it is
-certain that the tokenizer is the one the weights were trained with (content hash and sizes), that the
-weights fit the stored configuration, and that they are safetensors; pickled checkpoints are refused
-unread. What does not fit is a `CheckpointError` that names both sides.
+certain that the tokenizer is the one the weights were trained with (by its hash, before it is parsed),
+that the weights fit the stored configuration, and that they are safetensors; pickled checkpoints are
+refused unread. What does not fit is a `CheckpointError` that names both sides.
 
 Not in here: writing run folders (training), the formats of the weights (`mt.models.storage`).
 """
@@ -20,7 +20,7 @@ import torch
 
 from mt.config.run_config import load_config
 from mt.config.schema import TrainConfig
-from mt.data.tokenizer import Tokenizer
+from mt.data.tokenizer import Identity, Tokenizer, identify
 from mt.errors import CheckpointError
 from mt.models.build import build_model
 from mt.models.seq2seq import Seq2Seq
@@ -98,10 +98,10 @@ def load_run(
         raise CheckpointError(
             f"{option}: no such folder; a run keeps its tokenizer in RUN/{TOKENIZER_FOLDER}"
         )
-    loaded = Tokenizer.load(tokenizer_folder)
     facts = _facts(weights)
-    _check_fit(loaded, tokenizer_folder, facts, weights)
+    _check_fit(identify(tokenizer_folder), tokenizer_folder, facts, weights)
     _check_integrity(weights, facts)
+    loaded = Tokenizer.load(tokenizer_folder, facts.tokenizer_sha256)
     model = build_model(config.model, config.attention, loaded.source_size, loaded.target_size)
     load_tensors(model, read_tensors(weights), weights)
     place = torch.device(device)
@@ -244,10 +244,13 @@ def _facts(weights: Path) -> ModelFacts:
     return ModelFacts(tokenizer.sha256, tokenizer.source_size, tokenizer.target_size)
 
 
-def _check_fit(tokenizer: Tokenizer, folder: Path, facts: ModelFacts, weights: Path) -> None:
-    for side, size, rows in (
-        ("source", tokenizer.source_size, facts.source_size),
-        ("target", tokenizer.target_size, facts.target_size),
+def _check_fit(tokenizer: Identity, folder: Path, facts: ModelFacts, weights: Path) -> None:
+    """Refuses another tokenizer than the model's, by its hash; no file of it has been parsed yet."""
+    if tokenizer.sha256 == facts.tokenizer_sha256:
+        return
+    sizes = tokenizer.sizes or (facts.source_size, facts.target_size)
+    for side, size, rows in zip(
+        ("source", "target"), sizes, (facts.source_size, facts.target_size), strict=True
     ):
         if size != rows:
             raise CheckpointError(
@@ -255,12 +258,11 @@ def _check_fit(tokenizer: Tokenizer, folder: Path, facts: ModelFacts, weights: P
                 f"{weights} has {rows}; "
                 "use the tokenizer of the model's own run (leave tokenizer_folder= out)"
             )
-    if tokenizer.sha256 != facts.tokenizer_sha256:
-        raise CheckpointError(
-            f"the tokenizer is not the one the model was trained with: {folder} has content hash "
-            f"{tokenizer.sha256[:12]}, {weights} needs {facts.tokenizer_sha256[:12]} "
-            "(the sizes are the same); use the tokenizer of the model's own run (leave tokenizer_folder= out)"
-        )
+    raise CheckpointError(
+        f"the tokenizer is not the one the model was trained with: {folder} has content hash "
+        f"{tokenizer.sha256[:12]}, {weights} needs {facts.tokenizer_sha256[:12]} "
+        "(the sizes are the same); use the tokenizer of the model's own run (leave tokenizer_folder= out)"
+    )
 
 
 def _check_integrity(weights: Path, facts: ModelFacts) -> None:
@@ -286,7 +288,8 @@ def _json_object(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from error
+        reason = getattr(error, "strerror", None) or error  # an OSError's own text has the path with escapes
+        raise CheckpointError(f"{path}: cannot be read ({reason})") from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path}: not a JSON object")
     return content

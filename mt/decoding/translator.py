@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from mt.config.schema import DecodingConfig
-from mt.data.lines import clean_line, one_line
+from mt.data.lines import clean_line, counted, one_line
 from mt.data.tokenizer import BOS, EOS, PAD, UNK
 from mt.decoding.search import Decoder, Hypothesis, search
 from mt.errors import MTError
@@ -304,7 +304,7 @@ class Translator:
 
 
 def _lines(found: Sequence[object]) -> str:
-    return "1 line" if len(found) == 1 else f"{len(found):,} lines"
+    return counted(len(found), "line")
 
 
 def _listed(items: Iterable[str], shown: int = 10) -> str:

@@ -4,7 +4,7 @@ Idea: a score is worth something later only if it says what was scored, with wha
 record holds the signatures, a hash of the test set, the search options and the model beside the
 numbers. Two records may be ranked only when `test_set.sha256` and the signatures are equal.
 
-Contract: records are JSON-able dicts with the keys of `Evaluation.to_json`; `write_whole` leaves
+Contract: records are JSON-able dicts with the keys of `Evaluation.to_json`; `write_text` leaves
 either the complete new file or what was there before.
 
 Not in here: computing scores (`mt.evaluation.metrics`), reading text, translating.
@@ -13,7 +13,6 @@ Not in here: computing scores (`mt.evaluation.metrics`), reading text, translati
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from mt.errors import DataError
 from mt.evaluation.metrics import LengthBucket, Scores
+from mt.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -132,22 +132,14 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes `text` (UTF-8, line ends as they are) beside `path`, then renames it; makes missing folders.
+def write_text(path: Path, text: str) -> None:
+    """Writes `text` (UTF-8, line ends as they are), whole or not at all; makes missing folders.
 
     Raises:
         DataError: the file cannot be written; `path` is then as it was before.
     """
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with aside.open("w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        write_whole(path, text.encode("utf-8"))
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error

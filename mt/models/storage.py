@@ -13,8 +13,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
-import secrets
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from mt.errors import CheckpointError
+from mt.files import write_whole
 
 WEIGHTS_FILE = "model.safetensors"
 FACTS_FILE = "model.json"
@@ -166,7 +165,8 @@ def read_facts(path: Path) -> ModelFacts:
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from error
+        reason = getattr(error, "strerror", None) or error  # an OSError's own text has the path with escapes
+        raise CheckpointError(f"{path}: cannot be read ({reason})") from error
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise CheckpointError(f"{path}: not a description of a model")
     if content["format"] > _FORMAT:
@@ -213,15 +213,9 @@ def _bare(name: str) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        with aside.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
+        write_whole(path, content)
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise CheckpointError(
             f"{path}: cannot write {len(content):,} bytes: {error.strerror or error}"
         ) from error

@@ -28,6 +28,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from mt import files
 from mt.errors import CheckpointError
 from mt.models.storage import FACTS_FILE, WEIGHTS_FILE, ModelFacts, read_tensors, write_facts
 
@@ -99,10 +100,11 @@ def save(
             {name: _plain(t) for name, t in optimizer.items()}, aside / OPTIMIZER, metadata={"format": "pt"}
         )
         write_facts(facts, aside / FACTS)
-        _write_json(aside / STATE, state)
-        files = {name: _fingerprint(aside / name) for name in _FILES}
-        _write_json(aside / MANIFEST, {"format": _FORMAT, "step": step, "planned": planned, "files": files})
-        sync_folder(aside)
+        files.write_whole(aside / STATE, _json_bytes(state))
+        prints = {name: _fingerprint(aside / name) for name in _FILES}
+        manifest = {"format": _FORMAT, "step": step, "planned": planned, "files": prints}
+        files.write_whole(aside / MANIFEST, _json_bytes(manifest))
+        files.sync_folder(aside)
         if target.exists():
             # Two renames, as a folder cannot replace a full one; the old one is invalid or of this very step.
             old = checkpoints / f"{_TEMPORARY}old-{target.name}-{os.getpid()}"
@@ -111,7 +113,7 @@ def save(
             shutil.rmtree(old, ignore_errors=True)
         else:
             os.rename(aside, target)
-        sync_folder(checkpoints)
+        files.sync_folder(checkpoints)
     except (OSError, SafetensorError, CheckpointError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise _cannot_write(target, error, _size(model) + _size(optimizer)) from error
@@ -128,9 +130,9 @@ def load(folder: Path) -> Checkpoint:
         CheckpointError: a file is missing, cut or changed; the message says which.
     """
     manifest = _read_json(folder / MANIFEST)
-    files = manifest.get("files")
+    prints = manifest.get("files")
     step, planned = manifest.get("step"), manifest.get("planned")
-    if manifest.get("format") != _FORMAT or not isinstance(files, dict) or not isinstance(step, int):
+    if manifest.get("format") != _FORMAT or not isinstance(prints, dict) or not isinstance(step, int):
         raise CheckpointError(f"{folder / MANIFEST} is not a checkpoint manifest that this version reads")
     for name in _FILES:
         path = folder / name
@@ -138,8 +140,8 @@ def load(folder: Path) -> Checkpoint:
             found = _fingerprint(path, sync=False)
         except OSError as error:
             raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-        if found != files.get(name):
-            expected = files.get(name)
+        if found != prints.get(name):
+            expected = prints.get(name)
             size = expected.get("bytes") if isinstance(expected, dict) else None
             what = (
                 f"has {found['bytes']} bytes instead of {size}"
@@ -226,33 +228,15 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         CheckpointError: it cannot be written.
     """
-    aside = path.with_name(f"{_TEMPORARY}{path.name}-{os.getpid()}")
     try:
-        with open(aside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-        sync_folder(path.parent)
+        files.write_whole(path, content)
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise _cannot_write(path, error, len(content)) from error
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """`write_whole` for a JSON object."""
     write_whole(path, _json_bytes(content))
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable (not possible, and not needed, on Windows)."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _cannot_write(path: Path, error: Exception, needed: int) -> CheckpointError:
@@ -276,13 +260,6 @@ def _size(tensors: Mapping[str, Tensor]) -> int:
 
 def _json_bytes(content: Mapping[str, Any]) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    with open(path, "wb") as file:
-        file.write(_json_bytes(content))
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _read_json(path: Path) -> dict[str, Any]:

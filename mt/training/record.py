@@ -25,7 +25,8 @@ import torch
 from mt.config.run_config import save_config
 from mt.config.schema import TrainConfig
 from mt.data.preparation import Prepared
-from mt.errors import CheckpointError
+from mt.data.tokenizer import identify
+from mt.errors import CheckpointError, TokenizerError
 from mt.training import checkpoint
 from mt.training.device import device_name
 from mt.training.run_folder import CONFIG, DATA, ENVIRONMENT, RESULT, TOKENIZER
@@ -42,6 +43,7 @@ def open_record(
     hashes = _data_hashes(prepared)
     if resumed:
         _check_data(folder, hashes)
+        _check_tokenizer(folder / TOKENIZER, prepared.tokenizer.sha256)
     (folder / RESULT).unlink(missing_ok=True)
     # The folder itself is the run, wherever it is moved to; resume= was for this session.
     save_config(dataclasses.replace(config, resume=None, run=None), folder / CONFIG)
@@ -91,6 +93,18 @@ def _check_data(folder: Path, hashes: Mapping[str, str]) -> None:
         raise CheckpointError(
             f"{folder} cannot go on: {', '.join(differing)} changed since the run began (see {path}). "
             "Restore the data, or start a new run with run=..."
+        )
+
+
+def _check_tokenizer(folder: Path, sha256: str) -> None:
+    try:
+        found = identify(folder).sha256
+    except TokenizerError as error:
+        raise CheckpointError(f"the run's tokenizer is damaged: {error}; restore it from a copy") from error
+    if found != sha256:
+        raise CheckpointError(
+            f"{folder} is not the tokenizer the run began with: its content hash is {found[:12]}, the run's "
+            f"is {sha256[:12]}. Restore it, or start a new run with run=..."
         )
 
 

@@ -21,7 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from mt.config.fields import show
-from mt.config.run_config import changed_options, config_hash, load_config
+from mt.config.run_config import (
+    NOT_THE_RESULT,
+    changed_options,
+    config_hash,
+    decides_the_result,
+    load_config,
+)
 from mt.config.schema import TrainConfig
 from mt.errors import CheckpointError, ConfigError
 
@@ -32,17 +38,8 @@ METRICS, MODEL, MODEL_CARD, RESULT = "metrics.jsonl", "model.safetensors", "mode
 CHECKPOINTS, TOKENIZER, TENSORBOARD = "checkpoints", "tokenizer", "tensorboard"
 _LOCK = ".lock"
 
-# Where and how comfortably a run runs, not what comes out: these may differ at any time (`config_hash`
-# leaves them out, so runs that differ in nothing else share a folder).
-_FREE = frozenset(
-    {
-        "device", "runs", "run", "resume", "data.root", "data.cache", "tokenizer.threads",
-        "decoding.batch_tokens",
-        "training.progress", "training.threads", "training.prefetch_batches", "training.tensorboard",
-        "training.save_every_steps", "training.keep_last", "training.log_every_steps", "training.samples",
-    }
-)  # fmt: skip
-# Budgets, validation, and where the (hashed) data lies: these may differ with resume=.
+# Budgets, validation, and where the (hashed) data lies: these may differ with resume= (and what has no
+# part in the result at any time, so that runs that differ in nothing else share a folder).
 _RESUMABLE = frozenset(
     {
         "training.max_steps", "training.max_epochs", "training.max_minutes", "training.patience",
@@ -87,7 +84,8 @@ def check_same_run(stored: TrainConfig, config: TrainConfig, folder: Path) -> se
     Raises:
         ConfigError: something differs that may not, each difference named.
     """
-    changed = {key: pair for key, pair in changed_options(stored, config).items() if key not in _FREE}
+    differing = changed_options(stored, config)
+    changed = {key: pair for key, pair in differing.items() if decides_the_result(key, config)}
     allowed = {key for key in changed if config.resume is not None and may_change(key)}
     refused = {key: pair for key, pair in changed.items() if key not in allowed}
     if refused:
@@ -112,7 +110,7 @@ def reopens(changed: set[str]) -> bool:
 
 def may_change(key: str) -> bool:
     """Whether an option may have another value when a run is resumed."""
-    return key in _FREE or key in _RESUMABLE or key.startswith(_RESUMABLE_GROUPS)
+    return key in NOT_THE_RESULT or key in _RESUMABLE or key.startswith(_RESUMABLE_GROUPS)
 
 
 def check_usable(folder: Path) -> None:

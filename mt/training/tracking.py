@@ -223,6 +223,8 @@ def describe(kind: str, step: int, values: Mapping[str, float | int | None]) -> 
         value = values.get(name)
         if value is not None and not (name == "skipped_updates" and not value):
             shown.append(form.format(value))
+    if kind != "train" and "loss" not in values:
+        shown.append("no loss (no validation pair fits model.max_positions)")
     epoch = values.get("epoch")
     place = f"step {step}" + (f" (epoch {epoch:.2f})" if epoch is not None else "")
     word = {"train": "", "valid": " validation:", "final": " final:"}[kind]

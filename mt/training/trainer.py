@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from mt.config.fields import options, show, value_of
 from mt.config.schema import Initialization, Precision, TrainConfig, ValidMetric
 from mt.data.batches import Batch, BatchLoader
+from mt.data.lines import counted
 from mt.data.preparation import Prepared, prepare
 from mt.data.subwords import Parts, SubwordDropout
 from mt.errors import CheckpointError, ConfigError, MTError
@@ -70,6 +71,9 @@ _FORECAST_AFTER = 20
 # as three trained ones (decoding goes token by token, but backward is not needed), and at most this share
 # of the minutes.
 _VALIDATION_COST, _VALIDATION_SHARE = 3.0, 0.2
+# When this share of the minutes is used and no validation has come yet, its time is measured on a part of the
+# set: the last validation must not be the first of which it is known how long it takes.
+_MEASURE_AFTER = 0.5
 _RANK = 0
 
 # Time in the loop is read from here.
@@ -261,6 +265,7 @@ class Trainer:
             if progress.step % training.log_every_steps == 0 or self._stopped_by() is not None:
                 self._log()
             self._show()
+            self._measure_validation()
             if self._validation_falls(epochs_before) and self._time_for_validation():
                 if self._signals.received is None:
                     self._validate_and_save()
@@ -308,6 +313,21 @@ class Trainer:
         work = int(self.prepared.valid.target_lengths.sum()) + len(self.prepared.valid)
         guess = _VALIDATION_COST * work * progress.elapsed_seconds / progress.tokens
         return min(rounds * guess, _VALIDATION_SHARE * self.budget.max_minutes * 60)
+
+    def _measure_validation(self) -> None:
+        """Forecast a validation's time when half of the minutes are used and none has been measured."""
+        limit, progress = self.budget.max_minutes, self.progress
+        if limit is None or progress.validation_seconds or self._elapsed() < _MEASURE_AFTER * limit * 60:
+            return
+        self._close_window_time()
+        begin = self._window_start
+        set_precision(self.model, Precision.fp32)
+        try:
+            progress.validation_seconds = self.validator.forecast(self.model, clock)
+        finally:
+            self._set_precision(self.precision)
+        self._window_start = clock()  # the speed that is told is that of training alone
+        self._validating += self._window_start - begin
 
     # --- one update ---
 
@@ -684,7 +704,8 @@ class Trainer:
         count = self.config.training.average_last
         folders = checkpoint.last_planned(self.checkpoints, count)
         if len(folders) < count:
-            logger.warning("training.average_last=%d, but there are only %d checkpoints", count, len(folders))
+            there = counted(len(folders), "checkpoint")
+            logger.warning("training.average_last=%d, but there is no more than %s", count, there)
         if len(folders) < 2:
             return None
         tensors = average_files([checkpoint.load(folder).folder / checkpoint.MODEL for folder in folders])
@@ -864,12 +885,11 @@ def _tell_start(trainer: Trainer, threads: int) -> None:
         logger.info("new run in %s", trainer.folder)
     train = trainer.prepared.train
     logger.info(
-        "%s (%d threads), %s, %s parameters; %s training pairs of %s source and %s target pieces, "
-        "%s validation pairs",
-        device_name(trainer.device), threads, trainer.precision.value,
-        f"{parameter_count(trainer.model):,}", f"{len(train):,}",
+        "%s (%s), %s, %s parameters; %s of %s source and %s target pieces, %s",
+        device_name(trainer.device), counted(threads, "thread"), trainer.precision.value,
+        f"{parameter_count(trainer.model):,}", counted(len(train), "training pair"),
         f"{int(train.source_lengths.sum()):,}", f"{int(train.target_lengths.sum()):,}",
-        f"{len(trainer.validator.sources):,}",
+        counted(len(trainer.validator.sources), "validation pair"),
     )  # fmt: skip
 
 
@@ -880,9 +900,9 @@ def _tell_next_commands(result: TrainResult) -> None:
         if value is not None and name in ("bleu", "perplexity")
     )
     logger.info(
-        "finished (%s): %s updates, %.2f epochs in %s; validation %s (%s)",
-        result.stopped_by, f"{result.step:,}", result.epochs, tracking.duration(result.elapsed_seconds),
-        metrics or "gave no number", result.model,
+        "finished (%s): %s, %.2f epochs in %s; validation %s (%s)",
+        result.stopped_by, counted(result.step, "update"), result.epochs,
+        tracking.duration(result.elapsed_seconds), metrics or "gave no number", result.model,
     )  # fmt: skip
     logger.info("next: python -m mt.translate run=%s input=FILE", result.folder)
     logger.info("      python -m mt.evaluate run=%s", result.folder)

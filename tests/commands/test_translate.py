@@ -7,8 +7,11 @@ same bytes by every way in, files whole or absent, and what is wrong is said.
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import io
+import itertools
 import json
+import math
 import os
 import shutil
 import signal
@@ -23,9 +26,12 @@ import pytest
 import torch
 
 from mt import translate
+from mt.data.tokenizer import Tokenizer
+from mt.decoding.loading import load_run
 from mt.decoding.translator import Translator
 from mt.errors import MTError
 from tests.decoding.runs import SENTENCES, tiny_tokenizer, write_run
+from tests.decoding.stubs import Scripted
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -153,8 +159,58 @@ def test_blank_lines_stay_blank_and_change_no_other(run: Run) -> None:
 
 def test_line_k_is_the_translation_of_line_k(run: Run) -> None:
     together = run(stdin="\n".join(SENTENCES).encode()).lines
-    alone = [run("--", sentence).lines[0] for sentence in SENTENCES[:4]]
-    assert together[:4] == alone
+    assert together[1] == run("--", SENTENCES[1]).lines[0]
+    # Thirty lines of many lengths, none like another, each once alone.
+    lines = [" ".join([f"{SENTENCES[k % 8].split()[0]} {k}"] * (1 + 7 * k % 11)) for k in range(30)]
+    write("in.txt", "".join(f"{line}\n" for line in lines).encode())
+    assert run("input=in.txt", "output=out.txt", "decoding.batch_tokens=300").code == 0
+    loaded = load_run("runs/A")
+    translator = Translator(loaded.model, loaded.tokenizer, loaded.config.decoding)
+    alone = [translator.translate([line])[0].text for line in lines]
+    assert Path("out.txt").read_text(encoding="utf-8").split("\n") == [*alone, ""]
+    assert len(set(alone)) > 15  # else the order would not show
+
+
+def test_a_model_that_loops_is_cut_at_each_lines_own_length(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = Scripted(lambda source, tokens: [0, 0, -40, 0, 20, 10, 0, 0])
+    monkeypatch.setattr(
+        translate, "load_run", lambda *a, **k: dataclasses.replace(load_run(*a, **k), model=loop)
+    )
+    words = ("format=jsonl", "decoding.max_length_ratio=1.5", "decoding.max_length_extra=5")
+    encode = load_run("runs/A").tokenizer.encode_source
+    sources = ["loop please", "normal"]
+    limits = [math.floor(1.5 * len(ids)) + 5 for ids in encode(sources)]
+    tokens: list[list[int]] = []
+    decode = Tokenizer.decode
+
+    def watched(self: Tokenizer, ids: Any, unknown: str = "") -> str:
+        tokens.append(list(ids))
+        return decode(self, ids, unknown)
+
+    monkeypatch.setattr(Tokenizer, "decode", watched)
+    outcome = run(*words, stdin="\n".join(sources).encode())
+    assert outcome.code == 0 and "2 lines cut at the longest length" in outcome.err
+    assert [json.loads(line)["truncated"] for line in outcome.lines] == [True, True]
+    assert all([4] * limit in tokens for limit in limits)
+    tokens.clear()
+    outcome = run(*words, "decoding.no_repeat_ngram=2", stdin="\n".join(sources).encode())
+    assert len(outcome.lines) == 2 and tokens
+    assert all(math.isfinite(json.loads(line)["score"]) for line in outcome.lines)
+    assert all(len(set(itertools.pairwise(ids))) == len(ids) - 1 for ids in tokens)
+
+
+def test_a_tokenizer_of_another_run_is_refused_with_both_places(run: Run) -> None:
+    for name, tokenizer, said in (
+        ("B", tiny_tokenizer(90), ["has 90 source pieces", "has 70"]),
+        ("C", tiny_tokenizer(70, "quixotic zebras jump over lazy dogs " * 3), ["the sizes are the same"]),
+    ):
+        tokenizer.save(Path(name))
+        outcome = run(f"tokenizer_folder={name}", "output=out.txt", stdin=b"the cat\n")
+        assert outcome.code == 1 and not outcome.out and not Path("out.txt").exists()
+        for part in (*said, f" {name} has", "runs/A/model.safetensors"):
+            assert part in outcome.err
 
 
 def test_spaces_do_not_matter(run: Run) -> None:
@@ -383,8 +439,28 @@ def program(*words: str, **options: Any) -> subprocess.Popen[bytes]:
     environment |= options.pop("env", {})
     return subprocess.Popen(
         [sys.executable, "-m", "mt.translate", *words],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored by tests in the background
+        **options,
     )  # fmt: skip
+
+
+def test_a_program_that_waits_for_each_answer_gets_it(run: Run) -> None:
+    """A coprocess: the output is that for a file, line by line."""
+    lines = [*SENTENCES[:3], "", SENTENCES[3]]
+    expected = run(stdin="".join(f"{line}\n" for line in lines).encode()).lines
+    process = program()
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        for line, answer in zip(lines, expected, strict=True):
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline().decode("utf-8") == f"{answer}\n"
+        process.stdin.write(b"first line\nlast")
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and out.count(b"\n") == 2
 
 
 def test_a_locale_without_utf8(run: Run, place: Path) -> None:

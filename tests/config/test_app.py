@@ -60,6 +60,37 @@ def test_a_refused_command_writes_nothing_and_says_error(corpus: list[str], caps
     assert sorted(os.listdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["model.width=100", "model.heads=8"], ["model.width=100 is not divisible by model.heads=8"]),
+        (["model.width=65", "model.heads=5"], ["model.width=65 is odd", "model.positions=sinusoidal"]),
+        (["model.tie_embeddings=all", "tokenizer.joint=false"], ["tie_embeddings=all", "joint=false"]),
+        (
+            ["optimizer.lr=nan", "training.max_steps=-5"],
+            ["lr=nan: must be a finite", "steps=-5: must be >= 1"],
+        ),
+        (
+            ["optimizer.lr=0", "model.dropout=1.0", "training.batch_tokens=0", "training.accumulate=0"],
+            ["lr=0.0: must be > 0", "dropout=1.0: must be >= 0 and < 1", "batch_tokens=0", "accumulate=0"],
+        ),
+        (
+            ["training.label_smoothing=1.0", "decoding.beam=0", "decoding.max_length_ratio=-1"],
+            ["label_smoothing=1.0: must be", "beam=0: must be >= 1", "max_length_ratio=-1.0: must be >= 0"],
+        ),
+        (["decoding.n_best=9", "decoding.beam=4"], ["decoding.n_best=9 is more than decoding.beam=4"]),
+    ],
+)
+def test_what_is_impossible_is_refused_before_anything_is_read(
+    words: list[str], parts: list[str], corpus: list[str], capsys: Any
+) -> None:
+    before = sorted(os.listdir())
+    assert train([*corpus, *words]) == 2
+    err = capsys.readouterr().err
+    assert all(part in err for part in parts)
+    assert sorted(os.listdir()) == before
+
+
 def test_doubts_are_warned_about_and_the_run_goes_on(corpus: list[str], caplog: Any) -> None:
     with caplog.at_level(logging.WARNING):
         assert train([*corpus, "training.max_steps=10", "schedule.warmup_steps=50"], lambda config: None) == 0
@@ -302,7 +333,13 @@ def start(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,
     )
+
+
+def heed_interrupts() -> None:
+    """A child of tests that run in the background would inherit that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 TASK = """

@@ -181,13 +181,21 @@ def test_the_hash_tells_apart_what_decides_the_result_and_nothing_else() -> None
         config = possible()
         assign(config, key, another(option, value_of(config, key)))
         changed = config_hash(config)
-        if key in run_config._NOT_THE_RESULT or config == possible():
+        if key in run_config.NOT_THE_RESULT or config == possible():
             assert changed == plain, key
         else:
             assert changed not in seen, key
             seen.add(changed)
-    assert run_config._NOT_THE_RESULT >= QUIET
-    assert set(options(TrainConfig)) >= run_config._NOT_THE_RESULT
+    assert run_config.NOT_THE_RESULT >= QUIET
+    assert set(options(TrainConfig)) >= run_config.NOT_THE_RESULT
+
+
+def test_what_is_averaged_decides_the_result() -> None:
+    one, two = possible(), possible()
+    two.training.save_every_steps = 7
+    assert config_hash(one) == config_hash(two)
+    one.training.average_last = two.training.average_last = 3
+    assert config_hash(one) != config_hash(two)
 
 
 def test_the_hash_is_the_same_tomorrow_and_elsewhere() -> None:

@@ -105,6 +105,7 @@ def test_no_text_may_be_empty_or_hold_what_files_cannot(schema: type[Any]) -> No
             {"schedule__kind": ScheduleKind.noam, "schedule__warmup_steps": 0},
             ["noam", "schedule.warmup_steps=0"],
         ),
+        ({"optimizer__momentum": 0.5}, ["optimizer.momentum=0.5 is not read", "optimizer=muon"]),
         ({"schedule__final_ratio": 0.1}, ["schedule.final_ratio=0.1 is not read", "inverse_sqrt"]),
         (
             {"training__max_steps": None},
@@ -238,6 +239,8 @@ def test_missing_inputs_are_named_with_the_folder_they_were_looked_for_in(
     config = training(data__train_source="there", data__valid_source="not")
     (message,) = look(config)
     assert "data.valid_source=not: no such file" in message and str(tmp_path) in message
+    config.data.valid_source = ""  # that it is empty is said elsewhere
+    assert look(config) == []
     config.resume = "runs/x"  # the corpus is then the stored one's
     (message,) = look(config)
     assert message.startswith("resume=runs/x: no such folder")

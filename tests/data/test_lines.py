@@ -1,9 +1,13 @@
 """The line rule: counts, cleaning, encodings, compression."""
 
+import bz2
 import gzip
 import io
 import lzma
+import os
 import re
+import shlex
+import subprocess
 import sys
 
 import pytest
@@ -12,8 +16,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mt.config.schema import InvalidUtf8
-from mt.data.lines import TextStream, clean_line, one_line, printable, read_lines
-from mt.errors import DataError
+from mt.data.lines import clean_line, one_line, read_lines
+from mt.data.stream import TextStream
+from mt.errors import DataError, printable
 
 # What other readers take for line ends or stumble over, and ordinary text.
 PARTS = [
@@ -50,13 +55,17 @@ def count_by_wc(content: bytes) -> int:
 @settings(max_examples=200, deadline=None)
 @given(content=st.one_of(st.binary(max_size=60), texts.map(str.encode)))
 def test_any_bytes_give_one_entry_per_lf(tmp_path_factory, content):
-    assume(not content.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")))  # would be read as compressed
+    # Would be read as compressed, or refused as UTF-16 or UTF-32.
+    magics = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
+    assume(not content.startswith(magics))
     path = write(tmp_path_factory.getbasetemp(), "any.txt", content)
     text = read_lines(path, invalid_utf8=InvalidUtf8.replace)
     assert len(text.lines) == len(text.raw) == count_by_wc(content)
     assert not any(re.search("[\n\ufeff]", line) for line in text.raw)
     stream = TextStream(io.BytesIO(content), name=str(path), invalid_utf8=InvalidUtf8.replace)
-    assert list(stream) == text.raw
+    chunks = list(stream.chunks(3))
+    assert [line for chunk in chunks for line in chunk] == text.raw
+    assert all(len(chunk) == 3 for chunk in chunks[:-1])
     assert stream.counts() == {key: value for key, value in text.counts().items() if key != "sha256"}
     assert stream.warnings() == text.warnings()
 
@@ -157,12 +166,55 @@ def test_every_kind_of_invalid_byte_is_an_error(tmp_path, bad):
     with pytest.raises(DataError, match="line 1: byte 0x"):
         read_lines(write(tmp_path, "x.txt", bad + b"\nfine\n"))
     with pytest.raises(DataError, match="<stdin>, line 2: byte 0x"):
-        list(TextStream(io.BytesIO(b"fine\n" + bad + b"\n")))
+        list(TextStream(io.BytesIO(b"fine\n" + bad + b"\n")).chunks(9))
 
 
-def test_utf16_is_named(tmp_path):
-    with pytest.raises(DataError, match="looks like UTF-16"):
-        read_lines(write(tmp_path, "x.txt", "hello\n".encode("utf-16")))
+FOREIGN = {
+    "UTF-16 text": "hello there\n".encode("utf-16"),
+    "UTF-16 text ": ("hello there\n" * 9).encode("utf-16-be"),
+    "UTF-16 text  ": ("caf\u00e9 there\n" * 9).encode("utf-16-le"),
+    "UTF-32 text": "hello there\n".encode("utf-32"),
+    "a bzip2 file": bz2.compress(b"hello\n"),
+    "a bzip2 file ": bz2.compress(b""),
+    "a zip archive": b"PK\x03\x04\x14\0\0\0",
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_what_is_no_text_is_named_with_a_way_to_make_text_of_it(tmp_path, kind):
+    content = FOREIGN[kind]
+    wayout = {"UTF": "iconv -f utf-", "a b": "bzip2 -dc", "a z": "unzip"}[kind[:3]]
+    for where in (content, gzip.compress(content)):
+        path = write(tmp_path, "my file", where)
+        with pytest.raises(DataError) as caught:
+            read_lines(path, invalid_utf8=InvalidUtf8.replace)
+        assert f"looks like {kind.strip()}" in str(caught.value)
+        assert wayout in str(caught.value) and f"'{path}'" in str(caught.value)
+    with pytest.raises(DataError, match=f"<stdin> looks like {kind.strip()}.*{wayout}.*FILE"):
+        list(TextStream(io.BytesIO(content)).chunks(9))
+
+
+def test_the_command_that_makes_utf8_works(tmp_path):
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32"):
+        path = write(tmp_path, "old", ("caf\u00e9 there\n" * 9).encode(encoding))
+        with pytest.raises(DataError) as caught:
+            read_lines(path)
+        command = str(caught.value).partition("(")[2].partition(" > NEW)")[0]
+        new = subprocess.run(shlex.split(command), capture_output=True, check=True).stdout
+        assert read_lines(write(tmp_path, "new", new)).lines == ["caf\u00e9 there"] * 9
+
+
+def test_plain_text_is_not_taken_for_an_archive(tmp_path):
+    for content in (b"BZh is no word\n", b"PK is short\n", b"a\0b\0\n" * 3, b"\0" * 200):
+        assert read_lines(write(tmp_path, "x.txt", content)).raw
+    for name in ("x.bz2", "x.zip"):
+        with pytest.raises(DataError, match="though its name says so"):
+            read_lines(write(tmp_path, name, b"plain\n"))
+
+
+def test_a_compressed_pipe_is_named():
+    with pytest.raises(DataError, match="<stdin> is gzip data; decompress it first: gzip -dc"):
+        list(TextStream(io.BytesIO(gzip.compress(b"x\n"))).chunks(9))
 
 
 @pytest.mark.parametrize(
@@ -185,27 +237,26 @@ def test_spaces_around_and_inside():
         assert clean_line(line) == "the cat sleeps"
 
 
-def test_a_stream_yields_each_line_before_it_reads_the_next():
-    class Pipe(io.RawIOBase):
-        def __init__(self):
-            self.given = 0
+def test_a_stream_gives_what_is_there_rather_than_wait():
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        chunks = TextStream(pipe).chunks(3)
+        for written, given in (
+            (b"line 1\n", ["line 1"]),
+            (b"line 2\nline 3\nhalf a", ["line 2", "line 3"]),
+            (b" line\r\n\n", ["half a line", ""]),
+        ):
+            os.write(writing, written)
+            assert next(chunks) == given
+        os.write(writing, b"5\n6\n7\n8\nend")
+        assert next(chunks) == ["5", "6", "7"]
+        os.close(writing)
+        assert list(chunks) == [["8", "end"]]
 
-        def readable(self):
-            return True
 
-        def readinto(self, buffer):
-            if self.given == 3:
-                return 0
-            self.given += 1
-            content = f"line {self.given}\n".encode()
-            buffer[: len(content)] = content
-            return len(content)
-
-    pipe = Pipe()
-    lines = iter(TextStream(io.BufferedReader(pipe)))
-    assert next(lines) == "line 1"
-    assert pipe.given == 1
-    assert list(lines) == ["line 2", "line 3"]
+def test_a_long_line_in_many_blocks_is_one_line():
+    long = "é" * 200_000
+    assert list(TextStream(io.BytesIO(f"a\n{long}\nb".encode())).chunks(5)) == [["a", long, "b"]]
 
 
 CONTENT = b"line one\nline two\nline three\nline four\n"

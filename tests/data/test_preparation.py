@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mt.config.schema import DataConfig, InvalidUtf8, Normalization, TokenizerConfig
+from mt.config.schema import CorpusKind, DataConfig, InvalidUtf8, Normalization, TokenizerConfig
 from mt.data import preparation
 from mt.data.preparation import prepare
 from mt.errors import ConfigError, DataError, TokenizerError
@@ -115,7 +115,7 @@ def test_unequal_counts_stop_before_the_tokenizer(corpus, tmp_path, monkeypatch)
     data = corpus(["one", "two", "three", "four"], ["eins", "zwei", "drei"])
     with pytest.raises(DataError, match=r"train_source has 4 lines, .*train_target has 3"):
         prepare(data, OPTIONS, 100)
-    with pytest.raises(DataError, match=r"valid_source has 1 lines, .*valid_target has 2"):
+    with pytest.raises(DataError, match=r"valid_source has 1 line, .*valid_target has 2"):
         prepare(corpus(valid=(["a"], ["a", ""])), OPTIONS, 100)
     assert not (tmp_path / "cache").exists()
 
@@ -198,9 +198,7 @@ def test_validation_longer_than_the_model(corpus):
     counts = prepared.report["valid"]
     assert counts["read"] == 5 and counts["in_loss"] == 2
     assert counts["excluded"] == {"empty source": 1, "empty target": 0, "empty both": 0, "too long": 2}
-    assert any(
-        "3 of 5 are left out of the validation loss" in warning for warning in prepared.report["warnings"]
-    )
+    assert any("3 of 5 left out of the validation loss" in warning for warning in prepared.report["warnings"])
 
 
 def test_nothing_left_is_an_error(corpus):
@@ -315,6 +313,44 @@ def test_the_same_bytes_elsewhere_are_found_and_named_truly(corpus, tmp_path):
     assert prepared.cached
     assert prepared.report["files"]["train_source"]["path"] == str(moved)
     assert prepared.report["warnings"][0].startswith(str(moved))
+
+
+def test_a_lying_suffix_is_an_error_also_when_the_text_is_in_the_cache(corpus, tmp_path):
+    data = corpus()
+    prepare(data, OPTIONS, 100)
+    data.train_target = str((tmp_path / "train_target").rename(tmp_path / "train.de.gz"))
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"train\.de\.gz is not a gzip file"):
+            prepare(data, OPTIONS, 100)
+
+
+def test_a_compressed_file_without_suffix_is_said_once_each_time(corpus, caplog):
+    data = corpus(gzip.compress("".join(f"{line}\n" for line in ENGLISH).encode()))
+    for cached in (False, True):
+        caplog.clear()
+        assert prepare(data, OPTIONS, 100).cached is cached
+        assert caplog.text.count("is a gzip file") == 1
+
+
+def test_unequal_test_files_are_found_before_training(corpus, tmp_path):
+    (tmp_path / "t.en").write_text("one\ntwo\n", encoding="utf-8")
+    (tmp_path / "t.de").write_text("eins\n", encoding="utf-8")
+    data = corpus(test_source=str(tmp_path / "t.en"), test_target=str(tmp_path / "t.de"))
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"t\.en has 2 lines, .*t\.de has 1;"):
+            prepare(data, OPTIONS, 100)
+    (tmp_path / "t.de").write_text("eins\nzwei\n", encoding="utf-8")
+    prepare(data, OPTIONS, 100)
+    assert prepare(data, OPTIONS, 100).cached
+
+
+def test_files_that_moved_are_named_with_the_option_to_change(corpus):
+    data = corpus(test_source="gone.en", test_target="gone.de")
+    with pytest.raises(DataError, match=r"if it moved, give its new place with data\.test_source=FILE"):
+        prepare(data, OPTIONS, 100)
+    known = DataConfig(kind=CorpusKind.multi30k, source="fr", target="en", root="gone")
+    with pytest.raises(DataError, match=r"data\.root=gone: no such folder.* with data\.root=DIR"):
+        prepare(known, OPTIONS, 100)
 
 
 def test_a_damaged_cache_is_built_again_with_a_warning(corpus, tmp_path, caplog):

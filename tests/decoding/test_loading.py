@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from mt.config.schema import TieEmbeddings
+from mt.data import piece_model
 from mt.data.tokenizer import Tokenizer
 from mt.decoding.loading import choose_run, load_run, newest_finished_run, run_of_checkpoint
 from mt.errors import CheckpointError, MTError
@@ -110,6 +111,19 @@ def test_the_same_size_from_other_text_is_refused(
     for checkpoint in (None, "step-00000002"):
         with pytest.raises(MTError):
             load_run(run, checkpoint)
+
+
+def test_another_tokenizer_is_refused_before_any_of_it_is_parsed(
+    run: Path, tmp_path: Path, tokenizers: dict[str, Tokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizers["other text"].save(tmp_path / "other")
+    (tmp_path / "other" / "joint.model").write_bytes(b"hostile")
+    monkeypatch.setattr(piece_model, "parse", lambda *_: pytest.fail("parsed"))
+    for given in ({"tokenizer": tmp_path / "other"}, {}):
+        with pytest.raises(CheckpointError, match=f"needs {tokenizers['A'].sha256[:12]}"):
+            load_run(run, **given)
+        shutil.rmtree(run / "tokenizer")
+        shutil.copytree(tmp_path / "other", run / "tokenizer")
 
 
 def test_its_own_tokenizer_from_elsewhere_is_fine(

@@ -10,7 +10,7 @@ import pytest
 
 from mt.errors import DataError
 from mt.evaluation.metrics import bleu_by_length, score
-from mt.evaluation.report import Evaluation, table, text_hash, write_whole
+from mt.evaluation.report import Evaluation, table, text_hash, write_text
 
 
 def evaluation(name: str = "test", **changes: object) -> Evaluation:
@@ -79,9 +79,9 @@ def test_the_hash_is_of_the_text_and_of_its_cut_into_lines() -> None:
 
 def test_files_are_written_as_they_are_into_new_folders(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "out.txt"
-    write_whole(path, "é\r\n\u2028x\n")
+    write_text(path, "é\r\n\u2028x\n")
     assert path.read_bytes() == "é\r\n\u2028x\n".encode()
-    write_whole(path, "second\n")
+    write_text(path, "second\n")
     assert path.read_text(encoding="utf-8") == "second\n"
     assert [entry.name for entry in path.parent.iterdir()] == ["out.txt"]
 
@@ -90,14 +90,14 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "out.txt"
-    write_whole(path, "old\n")
+    write_text(path, "old\n")
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DataError, match=r"out\.txt: cannot be written: No space left"):
-        write_whole(path, "new\n")
+        write_text(path, "new\n")
     assert path.read_text(encoding="utf-8") == "old\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.txt"]
 
@@ -105,4 +105,4 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
 def test_a_file_in_the_way_of_a_folder_is_one_short_error(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("", encoding="utf-8")
     with pytest.raises(DataError, match="cannot be written"):
-        write_whole(tmp_path / "taken" / "out.txt", "x")
+        write_text(tmp_path / "taken" / "out.txt", "x")

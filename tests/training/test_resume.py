@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import torch
 from mt.config.run_config import load_config, save_config
 from mt.config.schema import OptimizerKind, Precision, TieEmbeddings, ValidMetric
 from mt.config.validate import find_problems
+from mt.data.tokenizer import Tokenizer
 from mt.errors import CheckpointError, ConfigError
 from mt.models.storage import read_tensors
 from mt.training import checkpoint
@@ -236,13 +238,13 @@ def test_a_signal_breaks_a_validation_off_and_the_resumed_run_does_it_again(
     init = Trainer.__init__
     calls = 0
 
-    def translate(self: Validator, model: Any) -> Any:
+    def translate(self: Validator, model: Any, sources: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == number:
             terminate(trainers[-1])
             raise AssertionError("not reached")
-        return original(self, model)
+        return original(self, model, sources)
 
     with monkeypatch.context() as patch:
         original = Validator._translate
@@ -498,3 +500,25 @@ def test_a_stored_configuration_can_be_resumed_from_wherever_it_lies(prepared: A
     assert not find_problems(config)
     assert train(config, moved).step == 10
     assert load_config(moved / "config.yaml").training.max_steps == 10
+
+
+def test_a_swapped_tokenizer_is_noticed_before_going_on(
+    prepared: Any, separate_tokenizer: Tokenizer, tmp_path: Path, monkeypatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_update", interrupted_at(6))
+        with pytest.raises(Interrupted):
+            train(small(), tmp_path / "run")
+    folder = tmp_path / "run" / "tokenizer"
+    folder.rename(tmp_path / "kept")
+    separate_tokenizer.save(folder)
+    with pytest.raises(CheckpointError) as caught:
+        train(small(resume=str(tmp_path / "run")), tmp_path / "run")
+    for part in (separate_tokenizer.sha256[:12], prepared.tokenizer.sha256[:12], str(folder)):
+        assert part in str(caught.value)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(CheckpointError, match="the run's tokenizer is damaged"):
+        train(small(), tmp_path / "run")
+    shutil.rmtree(folder)
+    (tmp_path / "kept").rename(folder)
+    assert train(small(), tmp_path / "run").step == 8

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from mt.config.fields import assign, options, value_of
-from mt.config.run_config import config_hash, save_config
+from mt.config.run_config import NOT_THE_RESULT, config_hash, save_config
 from mt.config.schema import CorpusKind, TrainConfig
 from mt.errors import CheckpointError, ConfigError
-from mt.training import run_folder
-from mt.training.run_folder import check_same_run, check_usable, may_change, owned, run_folder_for
+from mt.training.run_folder import check_same_run, check_usable, log_file, may_change, owned, run_folder_for
 from mt.training.trainer import train
 from tests.training.world import small
 
@@ -41,7 +40,7 @@ def another(value: Any, key: str) -> Any:
     return f"{value}x"
 
 
-@pytest.mark.parametrize("key", sorted(run_folder._FREE))
+@pytest.mark.parametrize("key", sorted(NOT_THE_RESULT))
 def test_what_may_always_change_has_no_part_in_the_name(key: str, tmp_path: Path) -> None:
     """Else the same folder would be refused to a command that means the same run."""
     config, changed = small(), small()
@@ -51,13 +50,13 @@ def test_what_may_always_change_has_no_part_in_the_name(key: str, tmp_path: Path
     assert check_same_run(config, changed, tmp_path) == set()
 
 
-def test_what_has_no_part_in_the_name_may_always_change(tmp_path: Path) -> None:
-    for key, option in options(TrainConfig).items():
-        if option.kind in (bool, int, float, str):
-            changed = small()
-            assign(changed, key, another(value_of(changed, key), key))
-            if config_hash(changed) == config_hash(small()):
-                assert key in run_folder._FREE, key
+def test_the_checkpoints_to_average_may_change_with_resume_only(tmp_path: Path) -> None:
+    average = {"training__average_last": 2}
+    changed = small(**average, training__save_every_steps=2)
+    with pytest.raises(ConfigError, match=r"save_every_steps is null in the run, 2 was given; give resume="):
+        check_same_run(small(**average), changed, tmp_path)
+    changed.resume = "x"
+    assert check_same_run(small(**average), changed, tmp_path) == {"training.save_every_steps"}
 
 
 def test_what_shapes_the_weights_never_changes() -> None:
@@ -151,7 +150,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_at_the_start(tmp_path: Path
 def test_the_log_file_gets_what_is_logged_and_levels_are_restored(tmp_path: Path) -> None:
     logger = logging.getLogger("mt")
     before = logger.level, list(logger.handlers)
-    with run_folder.log_file(tmp_path):
+    with log_file(tmp_path):
         logging.getLogger("mt.training").info("grüße")
         logging.getLogger("mt.training").debug("not this")
     logging.getLogger("mt.training").warning("nor this")

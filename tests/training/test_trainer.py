@@ -307,7 +307,7 @@ def test_as_many_hypotheses_as_references_when_sources_are_too_long(
     config = small(model__max_positions=16, training__batch_tokens=20, decoding__max_length_ratio=0.2)
     with caplog.at_level(logging.WARNING):
         train(config, tmp_path / "run")
-    assert caplog.text.count("were cut for BLEU") == 1
+    assert caplog.text.count("1 validation source longer than the model allows, cut for BLEU") == 1
     validator = Validator(config, made_up, torch.device("cpu"), 20)
     model = load_run(tmp_path / "run").model
     assert len(validator.validate(model).translations) == 3
@@ -318,6 +318,20 @@ def test_loss_as_metric_without_a_pair_that_fits_is_refused(tokenizer, tmp_path:
     monkeypatch.setattr(trainer_module, "prepare", lambda *_: made_up)
     with pytest.raises(DataError, match=r"valid_metric=loss.*max_positions=64"):
         train(small(training__valid_metric=ValidMetric.loss), tmp_path / "run")
+
+
+def test_without_a_pair_that_fits_there_is_no_loss_rather_than_nan(
+    tokenizer, tmp_path: Path, monkeypatch, caplog
+) -> None:
+    long = " ".join(["chat"] * 40)
+    made_up = prepared_from(tokenizer, pairs(40, 0), ([long], [" ".join(["cat"] * 40)]))
+    made_up.valid = prepared_from(tokenizer, pairs(1, 0), ([], [])).valid  # as `prepare` does
+    monkeypatch.setattr(trainer_module, "prepare", lambda *_: made_up)
+    with caplog.at_level(logging.INFO):
+        result = train(small(model__max_positions=16), tmp_path / "run")
+    assert "no loss (no validation pair fits model.max_positions)" in caplog.text
+    assert "nan" not in caplog.text.replace(str(tmp_path), "") and "loss" not in result.metrics
+    assert all("loss" not in line for line in lines(tmp_path / "run") if line["kind"] == "valid")
 
 
 def test_validation_loss_does_not_depend_on_its_batches(prepared: Any, tmp_path: Path) -> None:
@@ -674,6 +688,23 @@ def test_minutes_skip_a_validation_that_would_push_out_the_last(
         [result.step],
     )
     assert result.elapsed_seconds <= 62
+
+
+def test_a_long_validation_is_measured_in_time_to_fit_into_the_minutes(
+    prepared: Any, tmp_path: Path, clock: Clock, monkeypatch
+) -> None:
+    """The search takes 20 s of the 60, far more than the first guess; none comes before the end."""
+    translate = Validator._translate
+
+    def slow(self: Validator, model: Any, sources: Any) -> Any:
+        clock.now += 20.0 * len(sources) / len(self.sources)
+        return translate(self, model, sources)
+
+    monkeypatch.setattr(Validator, "_translate", slow)
+    result = train(minutes(training__validate_every_steps=1000), tmp_path / "run")
+    # Late by the 5 s of the clock's own, which are no part of what is measured, and by one update.
+    assert 60 <= result.elapsed_seconds <= 66
+    assert [line["kind"] for line in lines(tmp_path / "run")].count("valid") == 1
 
 
 def test_minutes_with_an_average_reserve_its_validation_too(

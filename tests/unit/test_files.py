@@ -1,0 +1,84 @@
+"""A name stands for a whole file, or for what it stood for before."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from mt.files import whole_file, write_whole
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_name_appears_when_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with whole_file(path) as file:
+        file.write(b"half")
+        assert not path.exists()
+    assert path.read_bytes() == b"half" and entries(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("failure", [ValueError(), KeyboardInterrupt(), SystemExit(143)])
+def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path: Path, failure: BaseException) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"before")
+    with pytest.raises(type(failure)), whole_file(path) as file:
+        file.write(b"half")
+        raise failure
+    assert path.read_bytes() == b"before" and entries(tmp_path) == ["out"]
+
+
+def test_the_content_is_on_the_disk_before_it_has_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(handle: int) -> None:
+        happened.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        fsync(handle)
+
+    def renamed(old: Path, new: Path) -> None:
+        happened.append("rename")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    write_whole(tmp_path / "out", b"x")
+    assert happened == ["file", "rename", "folder"]
+
+
+def test_links_and_permissions_stay_and_others_may_read_a_new_file(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    write_whole(real, b"x")
+    plain = tmp_path / "plain"
+    plain.write_bytes(b"")
+    assert real.stat().st_mode == plain.stat().st_mode
+    real.chmod(0o640)
+    (tmp_path / "link").symlink_to("real")
+    write_whole(tmp_path / "link", b"y")
+    assert (tmp_path / "link").is_symlink() and real.read_bytes() == b"y"
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
+    write_whole(tmp_path / ("é" * 127), b"x")
+    assert (tmp_path / ("é" * 127)).read_bytes() == b"x"
+
+
+def test_a_device_is_written_to_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(tmp_path / "pipe", b"x")
+        assert os.read(reader, 10) == b"x"
+    finally:
+        os.close(reader)
+    assert entries(tmp_path) == ["pipe"]
+    with pytest.raises(OSError):
+        write_whole(tmp_path, b"x")
