@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mt.attention.attend import attend_by_score
+from mt.attention.scopes import Scope
 from mt.attention.scores import Score
 from mt.kernels.linear import Linear
 from mt.kernels.packing import Packing
@@ -50,7 +51,14 @@ class _MultiHead(nn.Module):
         self.output = Linear(width, width)
 
     def _attend(
-        self, query: Tensor, prepared: Tensor, values: Tensor, mask: Tensor | None, with_weights: bool = False
+        self,
+        query: Tensor,
+        prepared: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        *,
+        factor: Tensor | None = None,
+        with_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         probability = self.dropout if self.training else 0.0
         return attend_by_score(
@@ -59,6 +67,7 @@ class _MultiHead(nn.Module):
             prepared,
             values,
             mask,
+            factor=factor,
             dropout_probability=probability,
             with_weights=with_weights,
         )
@@ -96,8 +105,9 @@ class SelfAttention(_MultiHead):
 class CrossAttention(_MultiHead):
     """Attention of the target over the encoded source."""
 
-    def __init__(self, width: int, score: Score, dropout: float) -> None:
+    def __init__(self, width: int, score: Score, dropout: float, scope: Scope | None = None) -> None:
         super().__init__(width, score, dropout)
+        self.scope = scope if scope is not None else Scope(score.heads, score.query_size, window=1)
         self.query = Linear(width, width)
         self.key_value = Linear(width, 2 * width, parts=2)
 
@@ -111,7 +121,11 @@ class CrossAttention(_MultiHead):
     ) -> tuple[Tensor, Tensor | None]:
         """rows (N, D) of the target, mask bool like (B, H, T, S) → (N, D), weights (B, H, T, S) if wanted."""
         query = packing.heads(self.query(rows))[0]
-        context, weights = self._attend(query, memory.keys, memory.values, mask, with_weights)
+        positions = torch.arange(packing.length, device=rows.device)
+        reach, factor = self.scope(query, positions, mask)
+        context, weights = self._attend(
+            query, memory.keys, memory.values, reach, factor=factor, with_weights=with_weights
+        )
         return self.output(packing.rows(context)), weights
 
     def pass_attended(self, share: float) -> None:
@@ -122,8 +136,8 @@ class CrossAttention(_MultiHead):
         self.key_value.weight[width:] = rotation
         self.output.weight.copy_(rotation.t())
 
-    def step(self, x: Tensor, memory: KeysValues, mask: Tensor) -> Tensor:
-        """x (J, D) with J = B times the beam, memory (B, H, S, …), mask (B, 1, 1, S) → (J, D).
+    def step(self, x: Tensor, memory: KeysValues, mask: Tensor, positions: Tensor) -> Tensor:
+        """x (J, D) at positions (J,), J = B times the beam, memory (B, H, S, …), mask (B, 1, 1, S) → (J, D).
 
         The hypotheses of one sentence are the queries of one product, so that the sentence's keys
         and values are never copied over the beam.
@@ -133,6 +147,7 @@ class CrossAttention(_MultiHead):
         beam = hypotheses // sentences
         size = width // self.heads
         query = self.query(x).view(sentences, beam, self.heads, size).transpose(1, 2)
-        context, _ = self._attend(query, memory.keys, memory.values, mask)
+        reach, factor = self.scope(query, positions.view(sentences, beam), mask)
+        context, _ = self._attend(query, memory.keys, memory.values, reach, factor=factor)
         out: Tensor = self.output(context.transpose(1, 2).reshape(hypotheses, width))
         return out

@@ -122,6 +122,11 @@ class ScoreKind(Enum):
     dot = "dot"
 
 
+# Which source positions the cross-attention looks at (Luong et al. 2015, §3). `global` is a keyword of
+# Python's, so that the class cannot be written with the word class: it is ScopeKind["global"].
+ScopeKind = Enum("ScopeKind", {"global": "global", "local_m": "local_m", "local_p": "local_p"})
+
+
 class OptimizerKind(Enum):
     """The update rules."""
 
@@ -251,6 +256,15 @@ class AttentionConfig:
         None, "score of the decoder's masked self-attention; null = attention.score"
     )
     cross: Optional[ScoreKind] = option(None, "score of the cross-attention; null = attention.score")
+    scope: ScopeKind = option(
+        ScopeKind["global"],
+        "what the cross-attention sees: global, local_m (window around the target's position) or local_p "
+        "(around a predicted position)",
+    )
+    window: int = option(10, "local scopes reach this many source positions to each side", ge=1)
+    hidden: Optional[int] = option(
+        None, "inner size (d_a) of additive and concat; null = the size of a key", ge=1
+    )
 
 
 @dataclass

@@ -182,9 +182,12 @@ def test_cross_step_shares_a_sentence_over_its_beam(beam):
     source = torch.tensor([[1, 1, 1], [1, 0, 0]], dtype=torch.bool)
     prepared = layer.prepare(torch.randn(4, 12), Packing(source, 3))
     x = torch.randn(2 * beam, 12)
-    got = layer.step(x, prepared, source[:, None, None])
+    positions = torch.zeros(2 * beam, dtype=torch.int64)
+    got = layer.step(x, prepared, source[:, None, None], positions)
     for row in range(2 * beam):
         one = row // beam
         alone = KeysValues(prepared.keys[one : one + 1], prepared.values[one : one + 1])
-        expected = layer.step(x[row : row + 1], alone, source[one : one + 1, None, None])
+        expected = layer.step(
+            x[row : row + 1], alone, source[one : one + 1, None, None], torch.zeros(1, dtype=torch.int64)
+        )
         torch.testing.assert_close(got[row : row + 1], expected)

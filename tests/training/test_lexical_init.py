@@ -98,9 +98,9 @@ def test_what_is_attended_is_handed_on():
     memory = torch.randn(3, 16)
     for layer in model.decoder:
         prepared = layer.cross.prepare(memory, Packing(mask, 2))
-        torch.testing.assert_close(
-            layer.cross.step(torch.randn(3, 16), prepared, mask[:, None, None]), memory / 2
-        )
+        positions = torch.zeros(3, dtype=torch.int64)
+        attended = layer.cross.step(torch.randn(3, 16), prepared, mask[:, None, None], positions)
+        torch.testing.assert_close(attended, memory / 2)
 
 
 def test_before_training_attended_words_have_likely_translations():
