@@ -8,12 +8,32 @@ Shapes: B batch, H heads, T queries, S keys, Dq size of a query, C size of a val
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from mt.attention.scores import Score
 from mt.kernels.dropout import dropout
+
+
+class _MaskedSoftmax(torch.autograd.Function):
+    """softmax over the keys that are not hidden; keeps one (B, H, T, S) tensor for backward, not three."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, hidden: Tensor) -> Tensor:
+        # A finite floor instead of -inf: a row without any key stays finite, and is zeroed after.
+        floor = torch.finfo(scores.dtype).min
+        weights = scores.masked_fill(hidden, floor).softmax(-1).masked_fill_(hidden, 0.0)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        (weights,) = ctx.saved_tensors
+        grad = grads[0] * weights
+        return grad.addcmul_(weights, grad.sum(-1, keepdim=True), value=-1.0), None
 
 
 def attend(
@@ -37,13 +57,11 @@ def attend(
     Returns:
         context (B, H, T, C) and weights (B, H, T, S); the weights are those before dropout.
     """
+    weights: Tensor
     if mask is None:
         weights = scores.softmax(-1)
     else:
-        # A finite floor instead of -inf: a row without any True stays finite and is zeroed below.
-        hidden = ~mask
-        floor = torch.finfo(scores.dtype).min
-        weights = scores.masked_fill(hidden, floor).softmax(-1).masked_fill(hidden, 0.0)
+        weights = _MaskedSoftmax.apply(scores, ~mask)  # type: ignore[no-untyped-call]
     if factor is not None:
         weights = weights * factor
     used = dropout(weights, dropout_probability, training=dropout_probability > 0.0)

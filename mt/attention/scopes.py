@@ -11,11 +11,10 @@ Padding stands behind the real keys.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
+from mt.attention.scores import HeadLinear
 from mt.config.schema import ScopeKind
 
 
@@ -71,17 +70,13 @@ class LocalPredictive(Scope):
 
     def __init__(self, heads: int, query_size: int, window: int) -> None:
         super().__init__(heads, query_size, window)
-        self.inner = nn.Parameter(torch.empty(heads, query_size, query_size))
-        self.outer = nn.Parameter(torch.empty(heads, query_size))
-        # Xavier for each head, as everywhere else.
-        nn.init.uniform_(self.inner, -math.sqrt(3.0 / query_size), math.sqrt(3.0 / query_size))
-        nn.init.uniform_(self.outer, -math.sqrt(6.0 / (query_size + 1)), math.sqrt(6.0 / (query_size + 1)))
+        self.matrix = HeadLinear(heads, query_size, query_size)
+        self.vector = HeadLinear(heads, query_size, 1)
 
     def centres(self, query: Tensor, key_mask: Tensor) -> Tensor:
         """p (B, H, T) for query (B, H, T, Dq) and key_mask (B, 1, 1 or T, S)."""
-        hidden = torch.einsum("bhtq,hpq->bhtp", query, self.inner.to(query.dtype)).tanh()
-        share = torch.einsum("bhtp,hp->bht", hidden, self.outer.to(query.dtype)).sigmoid()
-        return share * key_mask.sum(-1).to(query.dtype)
+        share: Tensor = self.vector(self.matrix(query).tanh()).squeeze(-1).sigmoid()
+        return share * key_mask.sum(-1)
 
     def forward(self, query: Tensor, positions: Tensor, key_mask: Tensor) -> tuple[Tensor, Tensor | None]:
         keys = torch.arange(key_mask.shape[-1], device=key_mask.device)

@@ -13,9 +13,25 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from mt.config.schema import ScoreKind
+from mt.kernels.additive import additive_scores
+from mt.kernels.linear import Linear
+
+
+class HeadLinear(Linear):
+    """A matrix without bias for each head: (B, H, L, inputs) → (B, H, L, outputs)."""
+
+    def __init__(self, heads: int, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, heads * outputs, bias=False, parts=heads)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.parts == 1:
+            return super().forward(x)
+        matrices = self.weight.view(self.parts, -1, self.weight.shape[1]).to(x.dtype)
+        return torch.einsum("bhli,hoi->bhlo", x, matrices)
 
 
 class Score(nn.Module):
@@ -72,7 +88,7 @@ class Score(nn.Module):
 
 
 class Dot(Score):
-    """``score(q, k) = k · q`` (Luong et al. 2015, Eq. 8, dot)."""
+    """``score(q, k) = k · q`` (Luong et al. 2015, §3.1, dot)."""
 
     scale = 1.0
 
@@ -97,9 +113,98 @@ class ScaledDot(Dot):
         self.scale = 1.0 / math.sqrt(self.key_size)
 
 
+class General(Score):
+    """``score(q, k) = kᵀ W q`` with a matrix per head (Luong et al. 2015, §3.1, general).
+
+    ``Wᵀ k`` is computed with the keys, so that what remains is a dot product.
+    """
+
+    scale = 1.0
+
+    def build(self) -> None:
+        self.matrix = HeadLinear(self.heads, self.key_size, self.query_size)
+
+    def prepare_keys(self, keys: Tensor) -> Tensor:
+        prepared: Tensor = self.matrix(keys)
+        return prepared
+
+    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
+        return query @ prepared.transpose(-1, -2)
+
+
+class Additive(Score):
+    """``score(q, k) = wᵀ tanh(W q + U k)`` per head (Bahdanau et al. 2015, App. A.1.2)."""
+
+    def build(self) -> None:
+        self.query_matrix = HeadLinear(self.heads, self.query_size, self.hidden)
+        self.key_matrix = HeadLinear(self.heads, self.key_size, self.hidden)
+        self.vector = nn.Parameter(torch.empty(self.heads, self.hidden))
+        bound = math.sqrt(6.0 / (self.hidden + 1))
+        nn.init.uniform_(self.vector, -bound, bound)
+
+    def prepare_keys(self, keys: Tensor) -> Tensor:
+        prepared: Tensor = self.key_matrix(keys)
+        return prepared
+
+    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
+        return additive_scores(self.query_matrix(query), prepared, self.vector)
+
+
+class Concat(Additive):
+    """``score(q, k) = vᵀ tanh(W [q; k])`` per head (Luong et al. 2015, §3.1, concat).
+
+    With W cut into its columns for q and for k this is the additive score; what differs is the start: one
+    matrix over both has the fan-in of both.
+    """
+
+    def build(self) -> None:
+        super().build()
+        bound = math.sqrt(6.0 / (self.query_size + self.key_size + self.hidden))
+        for matrix in (self.query_matrix, self.key_matrix):
+            nn.init.uniform_(matrix.weight, -bound, bound)
+
+
+class Location(Score):
+    """``score(q, k_i) = (W q)_i``: where a key stands, not what it holds (Luong et al. 2015, §3.1, location).
+
+    W has a row for each of `max_positions` places in each head; position 0 is the sentence's first.
+    """
+
+    def build(self) -> None:
+        if self.max_positions is None:
+            raise ValueError("the score location needs max_positions: it has a row of weights for each place")
+        self.places = HeadLinear(self.heads, self.query_size, self.max_positions)
+
+    def prepare_keys(self, keys: Tensor) -> Tensor:
+        return keys[..., :0]  # nothing but how many there are
+
+    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
+        assert self.max_positions is not None
+        count = prepared.shape[2]
+        if count > self.max_positions:
+            raise ValueError(f"the score location knows {self.max_positions} places, not {count}")
+        rows = self.places.weight.view(self.heads, self.max_positions, self.query_size)[:, :count]
+        return torch.einsum("bhtq,hsq->bhts", query, rows.to(query.dtype))
+
+
+class Uniform(Score):
+    """``score(q, k) = 0``: the mean of what may be attended, the floor that attention has to beat."""
+
+    def prepare_keys(self, keys: Tensor) -> Tensor:
+        return keys[..., :0]
+
+    def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
+        return query.new_zeros(*query.shape[:3], prepared.shape[2])
+
+
 SCORES: dict[ScoreKind, type[Score]] = {
     ScoreKind.scaled_dot: ScaledDot,
     ScoreKind.dot: Dot,
+    ScoreKind.general: General,
+    ScoreKind.concat: Concat,
+    ScoreKind.additive: Additive,
+    ScoreKind.location: Location,
+    ScoreKind.none: Uniform,
 }
 
 

@@ -74,7 +74,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig, attention: AttentionConfig) -> None:
         super().__init__()
         score = _score(attention.encoder or attention.score, config, attention)
-        self.attention = SelfAttention(config.width, score, config.attention_dropout)
+        self.attention = SelfAttention(config.width, score, config.attention_dropout, attention.heads)
         self.attention_frame = Sublayer(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_frame = Sublayer(config)
@@ -92,11 +92,11 @@ class DecoderLayer(nn.Module):
     def __init__(self, config: ModelConfig, attention: AttentionConfig) -> None:
         super().__init__()
         score = _score(attention.decoder or attention.score, config, attention)
-        self.attention = SelfAttention(config.width, score, config.attention_dropout)
+        self.attention = SelfAttention(config.width, score, config.attention_dropout, attention.heads)
         self.attention_frame = Sublayer(config)
         score = _score(attention.cross or attention.score, config, attention)
         scope = build_scope(attention.scope, score.heads, score.query_size, attention.window)
-        self.cross = CrossAttention(config.width, score, config.attention_dropout, scope)
+        self.cross = CrossAttention(config.width, score, config.attention_dropout, scope, attention.heads)
         self.cross_frame = Sublayer(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_frame = Sublayer(config)
@@ -198,14 +198,15 @@ class Transformer(Seq2Seq):
         packing = Packing(memory_mask, self.heads)
         rows = memory.flatten(0, 1).index_select(0, packing.places)
         sentences = memory.shape[0]
-        empty = memory.new_empty(sentences, self.heads, 0, self.width // self.heads)
         return {
             "memory": {
                 "layers": [tuple(layer.cross.prepare(rows, packing)) for layer in self._decoder_layers()],
                 "mask": memory_mask[:, None, None, :],
             },
             "cache": {
-                "layers": [(empty, empty) for _ in self._decoder_layers()],
+                "layers": [
+                    tuple(layer.attention.nothing_yet(sentences, memory)) for layer in self._decoder_layers()
+                ],
                 "position": torch.zeros(sentences, dtype=torch.int64, device=memory.device),
             },
         }
@@ -239,7 +240,7 @@ class Transformer(Seq2Seq):
         with torch.no_grad():
             for module in self.modules():
                 if isinstance(module, SelfAttention):
-                    module.output.weight.mul_(others)
+                    module.quieten(others)
                 elif isinstance(module, FeedForward):
                     module.outer.weight.mul_(others)
                 elif isinstance(module, CrossAttention):
