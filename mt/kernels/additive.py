@@ -41,9 +41,12 @@ class _Chunk(NamedTuple):
 
 
 def _chunks(heads: int, batch: int, queries: int, pair_row_bytes: int, budget: int) -> Iterator[_Chunk]:
-    """All (head, sentence, query) in pieces of at most `budget` bytes, or of one query."""
-    sentences_at_once = max(1, budget // (queries * pair_row_bytes))
-    queries_at_once = queries if sentences_at_once > 1 else max(1, min(queries, budget // pair_row_bytes))
+    """All (head, sentence, query) in pieces of at most `budget` bytes, or of one query.
+
+    A query takes `pair_row_bytes`, those of its S·d_a values.
+    """
+    sentences_at_once = max(1, budget // max(1, queries * pair_row_bytes))
+    queries_at_once = max(1, min(queries, budget // pair_row_bytes))
     for head in range(heads):
         for b in range(0, batch, sentences_at_once):
             for t in range(0, queries, queries_at_once):

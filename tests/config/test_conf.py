@@ -11,7 +11,14 @@ import yaml
 from mt.config.composition import Composition, open_hydra
 from mt.config.fields import Option, assign, options, sections, show, value_of
 from mt.config.paths import CONFIG_DIR
-from mt.config.schema import EvaluateConfig, TrainConfig, TranslateConfig
+from mt.config.schema import (
+    AttentionConfig,
+    EvaluateConfig,
+    Heads,
+    ScoreKind,
+    TrainConfig,
+    TranslateConfig,
+)
 from mt.config.validate import find_problems, warnings
 
 FILES = sorted(path.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.rglob("*.yaml"))
@@ -74,6 +81,21 @@ def test_what_a_plain_command_line_means(training: Composition) -> None:
 def test_noam_takes_its_rate_as_a_factor_unless_one_is_given(training: Composition) -> None:
     assert composed(training, ["schedule=noam"]).optimizer.lr == 1.0
     assert composed(training, ["schedule=noam", "optimizer=adam", "optimizer.lr=2"]).optimizer.lr == 2.0
+
+
+def test_a_score_has_its_papers_name_in_the_whole_model_and_in_one_place(training: Composition) -> None:
+    assert composed(training, ["attention=bahdanau"]).attention.score is ScoreKind.additive
+    words = ["attention=luong", "attention.cross=bahdanau", "attention.encoder=luong_dot"]
+    config = composed(training, words).attention
+    assert (config.score, config.decoder) == (ScoreKind.general, None)
+    assert (config.cross, config.encoder) == (ScoreKind.additive, ScoreKind.dot)
+    summed = composed(training, ["attention=summed"]).attention
+    assert (summed.score, summed.heads) == (ScoreKind.dot, Heads.summed)
+
+
+def test_every_score_has_a_file_under_each_of_its_names(training: Composition) -> None:
+    for name, kind in ScoreKind.__members__.items():
+        assert composed(training, [f"attention={name}"]).attention == AttentionConfig(score=kind)
 
 
 def test_the_other_direction_changes_only_the_languages(training: Composition) -> None:
