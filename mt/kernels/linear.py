@@ -2,10 +2,10 @@
 
 Contract: `Linear` is `torch.nn.Linear` in every respect but two, both on the CPU only:
 
-* **bf16 products.** With ``precision=bf16`` the *inputs* of the three products (forward, gradient of
-  the input, gradient of the weight) are rounded to bfloat16; everything between the products stays
-  fp32. Autocast of the whole model also rounds the elementwise work, which gains nothing on a CPU
-  and was measured slower.
+* **bf16 products.** With ``precision=bf16`` the inputs of the three products (forward, gradient of the
+  input, gradient of the weight) are bfloat16, and so are their results (the sums within are fp32);
+  everything between the products stays fp32. Autocast of the whole model also rounds the elementwise
+  work, which gains nothing on a CPU and was measured slower.
 * **oneDNN instead of MKL on AMD with AVX-512.** MKL runs its AVX2 kernels there; oneDNN's are about
   twice as fast and still exact fp32. PyTorch reaches them through
   ``set_float32_matmul_precision("medium")``, which is switched on around the product alone, since on

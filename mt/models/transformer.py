@@ -24,10 +24,15 @@ from mt.attention.scopes import build_scope
 from mt.attention.scores import Score, build_score
 from mt.config.schema import Activation, AttentionConfig, ModelConfig, Norm, ScoreKind, TieEmbeddings
 from mt.kernels.dropout import Dropout
+from mt.kernels.feed_forward import feed_forward
 from mt.kernels.linear import Linear, linear
 from mt.kernels.packing import Packing
 from mt.models.positions import PositionEncoding
 from mt.models.seq2seq import Seq2Seq, State
+
+
+def _is_cpu_fp32(x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.dtype == torch.float32
 
 
 class FeedForward(nn.Module):
@@ -42,6 +47,9 @@ class FeedForward(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """(N, D) → (N, D)."""
+        dropped = self.dropout.probability > 0.0 and self.training
+        if self.activation is F.relu and not dropped and self.inner.low_precision and _is_cpu_fp32(rows):
+            return feed_forward(rows, self.inner, self.outer)
         out: Tensor = self.outer(self.dropout(self.activation(self.inner(rows))))
         return out
 
