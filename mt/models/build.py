@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mt.config.schema import AttentionConfig, ModelConfig
+from mt.config.schema import AttentionConfig, ModelConfig, ModelKind
+from mt.models.rnn import Rnn
 from mt.models.seq2seq import Seq2Seq
 from mt.models.transformer import Transformer
 
@@ -22,4 +23,5 @@ def build_model(
         raise ValueError(
             f"tied embeddings need one vocabulary; source has {source_size} pieces, target {target_size}"
         )
-    return Transformer(model, attention, source_size, target_size)
+    kind = Rnn if model.kind is ModelKind.rnn else Transformer
+    return kind(model, attention, source_size, target_size)

@@ -37,6 +37,15 @@ def composed(composition: Composition, words: list[str]) -> Any:
     return checked.config
 
 
+def flat(tree: dict[str, Any]) -> dict[str, Any]:
+    """Nested options by their dotted keys."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        inner = flat(value) if isinstance(value, dict) else {"": value}
+        leaves |= {f"{key}.{name}".rstrip("."): leaf for name, leaf in inner.items()}
+    return leaves
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_starts_by_saying_what_it_is(name: str) -> None:
     lines = (CONFIG_DIR / name).read_text(encoding="utf-8").splitlines()
@@ -51,7 +60,8 @@ def test_every_choice_composes_and_sets_what_its_file_says(
     config = composed(training, [f"{group}={choice}"])
     written = yaml.safe_load((CONFIG_DIR / group / f"{choice}.yaml").read_text(encoding="utf-8"))
     if group in sections(TrainConfig) and group not in written:
-        for key, value in written.items():
+        written.pop("defaults", None)
+        for key, value in flat(written).items():
             got = value_of(config, f"{group}.{key}")
             assert got == value or show(got) == show(value), key
     if not config.data.kind.name.startswith("multi"):
@@ -202,3 +212,33 @@ def test_other_faults_of_a_yaml_file(text: str, parts: list[str], tmp_path: Path
 def test_interpolations_between_options_work(training: Composition) -> None:
     config = composed(training, ["model.ffn_width=${model.width}", "model.width=32"])
     assert config.model.ffn_width == 32
+
+
+def test_a_recurrent_model_brings_an_attention_that_other_words_replace(
+    training: Composition, corpus: list[str]
+) -> None:
+    assert composed(training, ["model=rnn_bahdanau_small"]).attention.score is ScoreKind.additive
+    chosen = composed(training, ["model=rnn_bahdanau_small", "attention=general"])
+    assert chosen.attention.score is ScoreKind.general
+    assert composed(training, ["attention=none", "model=rnn"]).attention.score is ScoreKind.none
+    for word in corpus:
+        key, _, value = word.partition("=")
+        assign(chosen, key, value)
+    assert find_problems(chosen) == []
+
+
+def test_what_is_nested_in_a_section_is_checked_like_the_rest(training: Composition, tmp_path: Path) -> None:
+    folder = tmp_path / "experiment"
+    folder.mkdir()
+    (folder / "bad.yaml").write_text(
+        "# @package _global_\nmodel:\n  rnn:\n    cel: gru\n    feed: all\n", encoding="utf-8"
+    )
+    with open_hydra(TrainConfig, "train", str(tmp_path)) as composition:
+        words = composition.read(["experiment=bad", "model.rnn=3"], multirun=False)
+        found = [problem.message for problem in composition.check(words).problems]
+    place = folder / "bad.yaml"
+    assert found == [
+        "model.rnn=3: model.rnn is a section; set its options, e.g. model.rnn.cell=…",
+        f"{place}:4: unknown option model.rnn.cel: did you mean model.rnn.cell?",
+        f"{place}:5: model.rnn.feed=all: must be one of context_in_gates, input_feeding, none",
+    ]

@@ -63,7 +63,7 @@ def test_a_key_like_no_other_is_refused_all_the_same(word: str, slips: Look) -> 
         ("model=rnn", "base, big, small, tiny"),
         ("model=smal", "did you mean small?"),
         ("model=3", "base, big, small, tiny"),
-        ("optimizer=sgd", "adam, adamw"),
+        ("optimizer=lion", "adam, adamw"),
         ("experiment=multi30k", "multi30k_fr_en"),
         ("hydra/launcher=bsaic", "did you mean basic?"),
         ("model.norm=prre", "one of pre, post (did you mean pre?)"),
@@ -105,9 +105,9 @@ def test_a_value_that_does_not_fit_is_refused_with_what_does(word: str, expected
 
 def test_all_problems_are_reported_at_once(complaints: Look) -> None:
     found = complaints(
-        ["model.droput=1", "optimizer=sgd", "model.width=30", "seed=-1", "model.norm=x", "a#b=1"]
+        ["model.droput=1", "optimizer=lion", "model.width=30", "seed=-1", "model.norm=x", "a#b=1"]
     )
-    for key in ("model.droput", "optimizer=sgd", "model.width=30", "seed=-1", "model.norm=x", "a#b"):
+    for key in ("model.droput", "optimizer=lion", "model.width=30", "seed=-1", "model.norm=x", "a#b"):
         assert sum(key in message for message in found) == 1, key
 
 
