@@ -60,7 +60,7 @@ def test_a_key_like_no_other_is_refused_all_the_same(word: str, slips: Look) -> 
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        ("model=rnn", "base, big, small, tiny"),
+        ("model=cnn", "rnn_luong_small, small, tiny"),
         ("model=smal", "did you mean small?"),
         ("model=3", "base, big, small, tiny"),
         ("optimizer=lion", "adam, adamw"),
