@@ -153,7 +153,7 @@ def _data(data: DataConfig) -> Iterator[Problem]:
                 tuple(absent),
                 f"{', '.join(absent)} must be given: data=files trains on your own text, e.g. "
                 f"data.{paths[0]}=corpus/train.{data.source} data.{paths[1]}=corpus/train.{data.target}; "
-                "or take a known corpus: data=multi30k (see also experiment=multi30k_fr_en)",
+                "or take a known corpus: data=demo, data=multi30k (see also experiment=multi30k_fr_en)",
             )
         if (data.test_source is None) != (data.test_target is None):
             given, other = (
@@ -164,9 +164,12 @@ def _data(data: DataConfig) -> Iterator[Problem]:
                 f"data.{given}={getattr(data, given)} needs its other side, data.{other}",
             )
     else:
-        for name in paths:
-            yield from _unread(
-                f"data.{name}", getattr(data, name), f"data.kind={data.kind.name}; take data=files"
+        given = {f"data.{name}": getattr(data, name) for name in paths if getattr(data, name) is not None}
+        if given:
+            words = ", ".join(f"{key}={value}" for key, value in given.items())
+            verb = "is" if len(given) == 1 else "are"
+            yield Problem(
+                tuple(given), f"{words} {verb} not read with data.kind={data.kind.name}; add data=files"
             )
 
 
