@@ -413,6 +413,9 @@ class TranslateConfig:
     report: Optional[str] = option(
         None, "also write counts (cut, unknown, changed digits …) to this JSON file", path=True
     )
+    heatmap: list[str] = option(
+        [], "also draw what the text after -- looked at, into these files (.png, .html)", path=True
+    )
     show_unknown: bool = option(False, "write the unknown symbol instead of leaving it out")
     invalid_utf8: InvalidUtf8 = option(
         InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD"

@@ -164,12 +164,12 @@ def _data(data: DataConfig) -> Iterator[Problem]:
                 f"data.{given}={getattr(data, given)} needs its other side, data.{other}",
             )
     else:
-        given = {f"data.{name}": getattr(data, name) for name in paths if getattr(data, name) is not None}
-        if given:
-            words = ", ".join(f"{key}={value}" for key, value in given.items())
-            verb = "is" if len(given) == 1 else "are"
+        unread = [f"data.{name}" for name in paths if getattr(data, name) is not None]
+        if unread:
+            words = ", ".join(f"data.{name}={getattr(data, name)}" for name in paths if getattr(data, name))
+            verb = "is" if len(unread) == 1 else "are"
             yield Problem(
-                tuple(given), f"{words} {verb} not read with data.kind={data.kind.name}; add data=files"
+                tuple(unread), f"{words} {verb} not read with data.kind={data.kind.name}; add data=files"
             )
 
 

@@ -11,7 +11,7 @@ import pytest
 from mt.config.composition import open_hydra
 from mt.config.fields import options
 from mt.config.schema import EvaluateConfig, TrainConfig, TranslateConfig
-from mt.evaluate import _single_reference_as_list
+from mt.config.words import one_as_list
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,8 +48,8 @@ def test_a_command_composes(command: list[str]) -> None:
     words = command[1 : command.index("--")] if "--" in command else command[1:]
     sweep = "-m" in words
     words = [word for word in words if word not in ("-m", "--cfg", "job", "--help")]
-    if command[0] == "mt.evaluate":
-        words = _single_reference_as_list(words)
+    for key in ("reference", "heatmap"):
+        words = one_as_list(words, key)
     with open_hydra(*SCHEMAS[command[0]]) as composition:
         read = composition.read(words, sweep)
         assert not read.problems

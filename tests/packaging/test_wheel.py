@@ -64,7 +64,11 @@ def test_the_wheel_has_every_yaml_file_and_no_tests(wheel: Path) -> None:
         f"mt/conf/{path.relative_to(ROOT / 'conf').as_posix()}" for path in (ROOT / "conf").rglob("*.yaml")
     }
     demo = {f"mt/data/demo/{path.name}" for path in (ROOT / "data" / "demo").iterdir()}
-    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mt").rglob("*.py")}
+    modules = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "mt").rglob("*.*")
+        if path.suffix in (".py", ".html")
+    }
     assert len(files) > 15 and len(demo) == 10
     assert files | demo | modules <= names
     assert wheel.stat().st_size < 1_500_000
