@@ -43,6 +43,10 @@ from .things import _UNIQUE, PERSON_CLASSES, by, complement, kin, predicate, sub
 from .times import NO_TIME, Setting, setting, verbs_in
 
 
+# Nobody does anything else before these.
+OUT_OF_BED = ("se lever", "se réveiller")
+
+
 def k_relative(w: Writer) -> Pair:
     kind = w.weighted((4, "qui"), (4, "que"), (2, "où"), (2, "dont"), (2, "dont poss"), (2, "qui thing"))
     if kind == "qui":
@@ -376,7 +380,7 @@ def k_purpose(w: Writer) -> Pair:
         p = infinitive(w, daily(w, subject, names=("past",), place=w.chance(0.2)))
     if (
         p.verb.fr == c.verb.fr
-        or (kind == "avant" and c.verb.fr == "se coucher")
+        or (kind == "avant" and (c.verb.fr == "se coucher" or p.verb.fr in OUT_OF_BED))
         or (c.verb.fr, p.verb.fr) in (("rentrer", "partir"), ("préparer", "dîner"), ("préparer", "déjeuner"))
     ):
         raise Reject("not in that order")
@@ -668,8 +672,8 @@ def narrative(w: Writer, clauses: int, *, long: bool = False) -> Pair:
             en_parts.append(f"because {en}")
         elif not c.neg and w.chance(0.6):
             p = infinitive(w, daily(w, who, names=("past",)))
-            if p.verb.fr in verbs_used:
-                raise Reject("verb again")
+            if p.verb.fr in verbs_used or p.verb.fr in OUT_OF_BED:
+                raise Reject("not in that order")
             fr_parts.append(f"avant de {french_infinitive(p)}")
             en_parts.append(f"before {english_bare(p, 'ing')}")
     return Pair(" ".join(fr_parts), " ".join(en_parts))
