@@ -42,9 +42,9 @@ from .people import ETRE, GO, GO_PLACE, Pair, echo, name, subject_person, table,
 from .things import _UNIQUE, PERSON_CLASSES, by, complement, kin, predicate, subject_owner
 from .times import NO_TIME, Setting, setting, verbs_in
 
-
 # Nobody does anything else before these.
 OUT_OF_BED = ("se lever", "se réveiller")
+MORNING = (*OUT_OF_BED, "s'habiller")
 
 
 def k_relative(w: Writer) -> Pair:
@@ -645,9 +645,7 @@ def narrative(w: Writer, clauses: int, *, long: bool = False) -> Pair:
             positive=not last or w.chance(0.6),
         )
         c = without(c, "mid") if first else without(c, "mid", "initial")
-        if (not first and c.verb.fr in ("se lever", "se réveiller", "s'habiller")) or (
-            not last and c.verb.fr == "se coucher"
-        ):
+        if (not first and c.verb.fr in MORNING) or (not last and c.verb.fr == "se coucher"):
             raise Reject("at its hour")
         if c.verb.fr in verbs_used:
             raise Reject("verb again")
@@ -672,7 +670,7 @@ def narrative(w: Writer, clauses: int, *, long: bool = False) -> Pair:
             en_parts.append(f"because {en}")
         elif not c.neg and w.chance(0.6):
             p = infinitive(w, daily(w, who, names=("past",)))
-            if p.verb.fr in verbs_used or p.verb.fr in OUT_OF_BED:
+            if p.verb.fr in verbs_used or p.verb.fr in MORNING:
                 raise Reject("not in that order")
             fr_parts.append(f"avant de {french_infinitive(p)}")
             en_parts.append(f"before {english_bare(p, 'ing')}")
