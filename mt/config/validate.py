@@ -164,9 +164,10 @@ def _data(data: DataConfig) -> Iterator[Problem]:
                 f"data.{given}={getattr(data, given)} needs its other side, data.{other}",
             )
     else:
-        unread = [f"data.{name}" for name in paths if getattr(data, name) is not None]
+        unread = {f"data.{name}": getattr(data, name) for name in paths}
+        unread = {key: path for key, path in unread.items() if path is not None}
         if unread:
-            words = ", ".join(f"data.{name}={getattr(data, name)}" for name in paths if getattr(data, name))
+            words = ", ".join(f"{key}={path}" for key, path in unread.items())
             verb = "is" if len(unread) == 1 else "are"
             yield Problem(
                 tuple(unread), f"{words} {verb} not read with data.kind={data.kind.name}; add data=files"
