@@ -43,6 +43,7 @@ def option(
 class CorpusKind(Enum):
     """Where the parallel text comes from."""
 
+    demo = "demo"
     multi30k = "multi30k"
     files = "files"
 
@@ -241,11 +242,13 @@ class OutputFormat(Enum):
 class DataConfig:
     """The parallel corpus and what is kept of it."""
 
-    kind: CorpusKind = option(CorpusKind.files, "multi30k (known corpus) or files (your own pairs)")
+    kind: CorpusKind = option(CorpusKind.files, "demo or multi30k (known corpora), or files (your own pairs)")
     source: str = option("fr", "language to translate from (also the file suffix of known corpora)")
     target: str = option("en", "language to translate to")
     root: Optional[str] = option(
-        None, "folder with a known corpus's files (plain or .gz); null downloads them", path=True
+        None,
+        "folder with a known corpus's files (plain or .gz); null takes demo's own, downloads multi30k's",
+        path=True,
     )
     train_source: Optional[str] = option(
         None, "training text, source side (plain, .gz, .xz or .zst)", path=True
@@ -552,6 +555,9 @@ class TranslateConfig:
     )
     report: Optional[str] = option(
         None, "also write counts (cut, unknown, changed digits …) to this JSON file", path=True
+    )
+    heatmap: list[str] = option(
+        [], "also draw what the text after -- looked at, into these files (.png, .html)", path=True
     )
     show_unknown: bool = option(False, "write the unknown symbol instead of leaving it out")
     invalid_utf8: InvalidUtf8 = option(

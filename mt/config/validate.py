@@ -164,7 +164,7 @@ def _data(data: DataConfig) -> Iterator[Problem]:
                 tuple(absent),
                 f"{', '.join(absent)} must be given: data=files trains on your own text, e.g. "
                 f"data.{paths[0]}=corpus/train.{data.source} data.{paths[1]}=corpus/train.{data.target}; "
-                "or take a known corpus: data=multi30k (see also experiment=multi30k_fr_en)",
+                "or take a known corpus: data=demo, data=multi30k (see also experiment=multi30k_fr_en)",
             )
         if (data.test_source is None) != (data.test_target is None):
             given, other = (
@@ -175,9 +175,13 @@ def _data(data: DataConfig) -> Iterator[Problem]:
                 f"data.{given}={getattr(data, given)} needs its other side, data.{other}",
             )
     else:
-        for name in paths:
-            yield from _unread(
-                f"data.{name}", getattr(data, name), f"data.kind={data.kind.name}; take data=files"
+        unread = {f"data.{name}": getattr(data, name) for name in paths}
+        unread = {key: path for key, path in unread.items() if path is not None}
+        if unread:
+            words = ", ".join(f"{key}={path}" for key, path in unread.items())
+            verb = "is" if len(unread) == 1 else "are"
+            yield Problem(
+                tuple(unread), f"{words} {verb} not read with data.kind={data.kind.name}; add data=files"
             )
 
 

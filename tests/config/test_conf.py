@@ -13,6 +13,7 @@ from mt.config.fields import Option, assign, options, sections, show, value_of
 from mt.config.paths import CONFIG_DIR
 from mt.config.schema import (
     AttentionConfig,
+    CorpusKind,
     EvaluateConfig,
     Heads,
     ScoreKind,
@@ -64,8 +65,8 @@ def test_every_choice_composes_and_sets_what_its_file_says(
         for key, value in flat(written).items():
             got = value_of(config, f"{group}.{key}")
             assert got == value or show(got) == show(value), key
-    if not config.data.kind.name.startswith("multi"):
-        for word in corpus:
+    if config.data.kind is CorpusKind.files:
+        for word in corpus[1:]:
             key, _, value = word.partition("=")
             assign(config, key, value)
     assert find_problems(config) == []
@@ -84,8 +85,29 @@ def test_every_root_composes_with_every_option_in_its_schema(name: str) -> None:
 
 def test_what_a_plain_command_line_means(training: Composition) -> None:
     config = composed(training, [])
-    assert config.training.max_epochs == 10
+    assert config.data.kind is CorpusKind.demo
+    assert config.training.max_minutes is not None and config.training.max_minutes < 4
+    assert (config.model.encoder_layers, config.model.initialization.name) == (3, "lexical")
     assert (config.model.width, config.decoding.beam) == (256, 5)
+
+
+@pytest.mark.parametrize("data", ["data=files", "data=multi30k"])
+def test_what_the_demo_brings_does_not_reach_other_corpora(data: str, training: Composition) -> None:
+    config = composed(training, [data])
+    chosen = ["tokenizer=unigram", "model=small", "schedule=inverse_sqrt", "training=default"]
+    assert config == composed(training, [*chosen, data])
+    assert (config.training.max_epochs, config.training.max_minutes) == (10, None)
+    assert (config.model.encoder_layers, config.model.initialization.name) == (4, "random")
+
+
+def test_a_choice_wins_over_what_the_demo_brings(training: Composition) -> None:
+    config = composed(training, ["model=base", "training=default", "tokenizer=unigram", "schedule=constant"])
+    base = yaml.safe_load((CONFIG_DIR / "model/base.yaml").read_text(encoding="utf-8"))
+    for key, value in base.items():
+        assert show(getattr(config.model, key)) == show(value)
+    assert config.model.initialization.name == "random"
+    assert (config.training.max_epochs, config.training.max_minutes) == (10, None)
+    assert (config.tokenizer.model.name, config.schedule.kind.name) == ("unigram", "constant")
 
 
 def test_noam_takes_its_rate_as_a_factor_unless_one_is_given(training: Composition) -> None:
@@ -218,12 +240,9 @@ def test_a_recurrent_model_brings_an_attention_that_other_words_replace(
     training: Composition, corpus: list[str]
 ) -> None:
     assert composed(training, ["model=rnn_bahdanau_small"]).attention.score is ScoreKind.additive
-    chosen = composed(training, ["model=rnn_bahdanau_small", "attention=general"])
+    chosen = composed(training, [*corpus, "model=rnn_bahdanau_small", "attention=general"])
     assert chosen.attention.score is ScoreKind.general
     assert composed(training, ["attention=none", "model=rnn"]).attention.score is ScoreKind.none
-    for word in corpus:
-        key, _, value = word.partition("=")
-        assign(chosen, key, value)
     assert find_problems(chosen) == []
 
 

@@ -157,7 +157,10 @@ def test_no_text_may_be_empty_or_hold_what_files_cannot(schema: type[Any]) -> No
         ),
         ({"data__source": "en"}, ["data.source=en", "data.target=en"]),
         ({"data__source": "../fr"}, ["data.source=../fr", "language code"]),
-        ({"data__train_source": "a.fr"}, ["data.train_source=a.fr is not read", "multi30k", "data=files"]),
+        (
+            {"data__train_source": "a.fr"},
+            ["data.train_source=a.fr is not read", "add data=files"],
+        ),
         ({"data__kind": CorpusKind.files}, ["data.train_source", "data.valid_target", "data=multi30k"]),
         ({"device": "gpu"}, ["device=gpu", "cuda:N"]),
         ({"run": "a", "resume": "b"}, ["run=a", "resume=b"]),
