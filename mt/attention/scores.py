@@ -16,6 +16,7 @@ import math
 from torch import Tensor, nn
 
 from mt.config.schema import ScoreKind
+from mt.kernels.randomness import apart
 
 
 class Score(nn.Module):
@@ -75,5 +76,9 @@ SCORES: dict[ScoreKind, type[Score]] = {
 
 
 def build_score(kind: ScoreKind, heads: int, size: int) -> Score:
-    """The score function named `kind` for H heads of size K."""
-    return SCORES[kind](heads, size)
+    """The score function named `kind` for H heads of size K.
+
+    Its initial values are drawn apart: models that differ in their scores alone share all other values.
+    """
+    with apart():
+        return SCORES[kind](heads, size)
