@@ -3,10 +3,12 @@
 Masks are boolean, True = may be attended. A row without any True gives zeros, never NaN, forward and
 backward, in every dtype.
 
-Shapes: B batch, H heads, T queries, S keys, K size of a key, C size of a value.
+Shapes: B batch, H heads, T queries, S keys, Dq size of a query, C size of a value.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +18,31 @@ from mt.attention.scores import Score
 from mt.kernels.dropout import dropout
 
 
+class _MaskedSoftmax(torch.autograd.Function):
+    """softmax over the keys that are not hidden; keeps one (B, H, T, S) tensor for backward, not three."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, hidden: Tensor) -> Tensor:
+        # A finite floor instead of -inf: a row without any key stays finite, and is zeroed after.
+        floor = torch.finfo(scores.dtype).min
+        weights = scores.masked_fill(hidden, floor).softmax(-1).masked_fill_(hidden, 0.0)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        (weights,) = ctx.saved_tensors
+        grad = grads[0] * weights
+        return grad.addcmul_(weights, grad.sum(-1, keepdim=True), value=-1.0), None
+
+
 def attend(
-    scores: Tensor, values: Tensor, mask: Tensor | None, *, dropout_probability: float = 0.0
+    scores: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    *,
+    factor: Tensor | None = None,
+    dropout_probability: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """``softmax(scores) V`` over the keys that may be attended.
 
@@ -25,18 +50,20 @@ def attend(
         scores: (B, H, T, S).
         values: (B, H, S, C).
         mask: bool, broadcastable to (B, H, T, S), True = may be attended; None = all may.
+        factor: broadcastable to (B, H, T, S); the weights are multiplied by it after the softmax and
+            need not sum to 1 then (the window of `mt.attention.scopes`).
         dropout_probability: dropout on the weights; pass 0 outside training.
 
     Returns:
         context (B, H, T, C) and weights (B, H, T, S); the weights are those before dropout.
     """
+    weights: Tensor
     if mask is None:
         weights = scores.softmax(-1)
     else:
-        # A finite floor instead of -inf: a row without any True stays finite and is zeroed below.
-        hidden = ~mask
-        floor = torch.finfo(scores.dtype).min
-        weights = scores.masked_fill(hidden, floor).softmax(-1).masked_fill(hidden, 0.0)
+        weights = _MaskedSoftmax.apply(scores, ~mask)  # type: ignore[no-untyped-call]
+    if factor is not None:
+        weights = weights * factor
     used = dropout(weights, dropout_probability, training=dropout_probability > 0.0)
     return used @ values, weights
 
@@ -53,6 +80,7 @@ def attend_by_score(
     values: Tensor,
     mask: Tensor | None,
     *,
+    factor: Tensor | None = None,
     dropout_probability: float = 0.0,
     with_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
@@ -60,19 +88,21 @@ def attend_by_score(
 
     Args:
         score: the score function.
-        query: (B, H, T, K).
+        query: (B, H, T, Dq).
         prepared: ``score.prepare_keys(keys)``.
         values: (B, H, S, C).
-        mask: as in `attend`.
+        mask, factor: as in `attend`.
         with_weights: whether the weights are wanted (the fused kernel does not give them).
 
     Returns:
         context (B, H, T, C), and weights (B, H, T, S) if `with_weights`.
     """
     sizeable = query.device.type != "cpu" or query.shape[-2] * prepared.shape[-2] >= _FUSED_FROM
-    if score.scale is None or with_weights or not sizeable:
+    if score.scale is None or factor is not None or with_weights or not sizeable:
         scores = score(query, prepared)
-        context, weights = attend(scores, values, mask, dropout_probability=dropout_probability)
+        context, weights = attend(
+            scores, values, mask, factor=factor, dropout_probability=dropout_probability
+        )
         return context, weights if with_weights else None
     context = F.scaled_dot_product_attention(
         query, prepared, values, attn_mask=mask, dropout_p=dropout_probability, scale=score.scale

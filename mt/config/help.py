@@ -42,7 +42,8 @@ def help_text(
     if groups:
         lines += ["Groups (a choice sets several options at once; options given one by one win):", ""]
         for group, choices in groups.items():
-            lines.append(f"  {group}={'|'.join(choices)}")
+            line = f"  {group}={'|'.join(choices)}"
+            lines.append(line if len(line) <= _WIDTH else f"  {group}=")
             lines += [f"      {choice}: {_first_comment(group, choice)}" for choice in choices]
         lines.append("")
     leaves = options(schema)

@@ -116,10 +116,34 @@ class TieEmbeddings(Enum):
 
 
 class ScoreKind(Enum):
-    """The score functions f(Q, K)."""
+    """The score functions f(Q, K), with the names that their papers' authors lend them."""
 
     scaled_dot = "scaled_dot"
     dot = "dot"
+    general = "general"
+    concat = "concat"
+    additive = "additive"
+    location = "location"
+    none = "none"
+    # Second names of the same members: Python resolves them wherever a name is read.
+    bahdanau = "additive"
+    luong = "general"
+    luong_dot = "dot"
+    luong_general = "general"
+    luong_concat = "concat"
+    luong_location = "location"
+
+
+# Which source positions the cross-attention looks at (Luong et al. 2015, §3). `global` is a keyword of
+# Python's, so that the class cannot be written with the word class: it is ScopeKind["global"].
+ScopeKind = Enum("ScopeKind", {"global": "global", "local_m": "local_m", "local_p": "local_p"})
+
+
+class Heads(Enum):
+    """How the heads of an attention become one vector."""
+
+    concatenated = "concatenated"
+    summed = "summed"
 
 
 class OptimizerKind(Enum):
@@ -254,9 +278,11 @@ class ModelConfig:
 
 @dataclass
 class AttentionConfig:
-    """Which score function is used where."""
+    """Which score function is used where, and what is around it."""
 
-    score: ScoreKind = option(ScoreKind.scaled_dot, "score function of all three places")
+    score: ScoreKind = option(
+        ScoreKind.scaled_dot, "score function of all places; bahdanau, luong, luong_dot … are understood too"
+    )
     encoder: Optional[ScoreKind] = option(
         None, "score of the encoder's self-attention; null = attention.score"
     )
@@ -264,6 +290,19 @@ class AttentionConfig:
         None, "score of the decoder's masked self-attention; null = attention.score"
     )
     cross: Optional[ScoreKind] = option(None, "score of the cross-attention; null = attention.score")
+    scope: ScopeKind = option(
+        ScopeKind["global"],
+        "what the cross-attention sees: global, local_m (window around the target's position) or local_p "
+        "(around a predicted position)",
+    )
+    window: int = option(10, "local scopes reach this many source positions to each side", ge=1)
+    hidden: Optional[int] = option(
+        None, "inner size (d_a) of additive and concat; null = the size of a key", ge=1
+    )
+    heads: Heads = option(
+        Heads.concatenated,
+        "concatenated and multiplied by W^O, or summed: each head as wide as the model, no W^O, no biases",
+    )
 
 
 @dataclass
@@ -388,7 +427,7 @@ class TrainConfig:
     data: DataConfig = option(DataConfig, "the corpus")
     tokenizer: TokenizerConfig = option(TokenizerConfig, "text to pieces")
     model: ModelConfig = option(ModelConfig, "the encoder–decoder")
-    attention: AttentionConfig = option(AttentionConfig, "score functions")
+    attention: AttentionConfig = option(AttentionConfig, "score functions, scope, heads")
     optimizer: OptimizerConfig = option(OptimizerConfig, "the update rule")
     schedule: ScheduleConfig = option(ScheduleConfig, "the learning rate over time")
     training: TrainingConfig = option(TrainingConfig, "the loop")

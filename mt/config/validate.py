@@ -18,6 +18,7 @@ from typing import Any
 
 from mt.config.fields import Option, assign, options, show, value_of
 from mt.config.schema import (
+    AttentionConfig,
     CompareConfig,
     CorpusKind,
     DataConfig,
@@ -30,6 +31,8 @@ from mt.config.schema import (
     Positions,
     Precision,
     ScheduleKind,
+    ScopeKind,
+    ScoreKind,
     TieEmbeddings,
     TrainConfig,
     TranslateConfig,
@@ -116,6 +119,7 @@ def _relations(config: Config) -> Iterator[Problem]:
                 "give only one of the two",
             )
         yield from _sizes(config)
+        yield from _attention(config.attention)
         yield from _optimizer(config.optimizer)
         yield from _loop(config)
         yield from _decoding(config.decoding)
@@ -220,6 +224,22 @@ def _sizes(config: TrainConfig) -> Iterator[Problem]:
             ("tokenizer.vocab_size", "tokenizer.byte_fallback"),
             f"tokenizer.vocab_size={tokenizer.vocab_size} has no room beside the {_FIXED_PIECES} pieces of "
             "tokenizer.byte_fallback=true; take a larger vocabulary or tokenizer.byte_fallback=false",
+        )
+
+
+def _attention(config: AttentionConfig) -> Iterator[Problem]:
+    used = {config.encoder, config.decoder, config.cross}
+    used = (used - {None}) | ({config.score} if None in used else set())
+    if not used & {ScoreKind.additive, ScoreKind.concat}:
+        yield from _unread(
+            "attention.hidden", config.hidden, "any score but additive and concat; take attention=additive"
+        )
+    if config.scope is ScopeKind["global"]:
+        yield from _unread(
+            "attention.window",
+            config.window,
+            "attention.scope=global; take attention.scope=local_m or local_p",
+            default=options(TrainConfig)["attention.window"].default,
         )
 
 

@@ -276,7 +276,7 @@ def _typed_node(schema: type[Any]) -> DictConfig:
 def _near_member(option: Option, value: Any) -> str:
     if not issubclass(option.kind, Enum):
         return ""
-    return did_you_mean(str(value), [member.name for member in option.kind])
+    return did_you_mean(str(value), option.kind.__members__)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

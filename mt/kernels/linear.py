@@ -2,10 +2,10 @@
 
 Contract: `Linear` is `torch.nn.Linear` in every respect but two, both on the CPU only:
 
-* **bf16 products.** With ``precision=bf16`` the *inputs* of the three products (forward, gradient of
-  the input, gradient of the weight) are rounded to bfloat16; everything between the products stays
-  fp32. Autocast of the whole model also rounds the elementwise work, which gains nothing on a CPU
-  and was measured slower.
+* **bf16 products.** With ``precision=bf16`` the inputs of the three products (forward, gradient of the
+  input, gradient of the weight) are bfloat16, and so are their results (the sums within are fp32);
+  everything between the products stays fp32. Autocast of the whole model also rounds the elementwise
+  work, which gains nothing on a CPU and was measured slower.
 * **oneDNN instead of MKL on AMD with AVX-512.** MKL runs its AVX2 kernels there; oneDNN's are about
   twice as fast and still exact fp32. PyTorch reaches them through
   ``set_float32_matmul_precision("medium")``, which is switched on around the product alone, since on
@@ -93,27 +93,31 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """``x Wᵀ`` on the CPU with all three products of forward and backward through `multiply`."""
+    """``x Wᵀ + b`` on the CPU with all three products of forward and backward through `multiply`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, low_precision: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, low_precision: bool) -> Tensor:
         # Kept as rounded, for a second time in the backward pass: no second conversion, half the memory.
         operand, matrix = rounded(x, low_precision), weight.bfloat16() if low_precision else weight
         ctx.save_for_backward(operand, matrix)
         ctx.low_precision = low_precision
-        return multiply(operand, matrix.t())[: x.shape[0]].to(x.dtype)
+        out = multiply(operand, matrix.t())[: x.shape[0]].to(x.dtype)
+        # In place: a new tensor costs three times as much.
+        return out if bias is None else out.add_(bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         operand, matrix = ctx.saved_tensors
         dtype, rows = grads[0].dtype, grads[0].shape[0]
         grad = rounded(grads[0], ctx.low_precision)
-        grad_x = grad_weight = None
+        grad_x = grad_weight = grad_bias = None
         if ctx.needs_input_grad[0]:
             grad_x = multiply(grad, matrix)[:rows].to(dtype)
         if ctx.needs_input_grad[1]:
             grad_weight = multiply(grad.t(), operand).to(dtype)
-        return grad_x, grad_weight, None
+        if ctx.needs_input_grad[2]:
+            grad_bias = grads[0].sum(0)
+        return grad_x, grad_weight, grad_bias, None
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, low_precision: bool = False) -> Tensor:
@@ -121,9 +125,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, low_precisi
     on_cpu = x.device.type == "cpu" and x.dtype == torch.float32
     if not (on_cpu and (low_precision or onednn_is_faster())):
         return F.linear(x, weight, bias)
-    rows: Tensor = _Product.apply(x.reshape(-1, x.shape[-1]), weight, low_precision)  # type: ignore[no-untyped-call]
-    out = rows.view(*x.shape[:-1], weight.shape[0])
-    return out if bias is None else out + bias
+    rows: Tensor = _Product.apply(x.reshape(-1, x.shape[-1]), weight, bias, low_precision)  # type: ignore[no-untyped-call]
+    return rows.view(*x.shape[:-1], weight.shape[0])
 
 
 class Linear(nn.Module):

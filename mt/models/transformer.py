@@ -21,14 +21,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mt.attention.multihead import CrossAttention, KeysValues, Rotation, SelfAttention
-from mt.attention.scores import build_score
+from mt.attention.scopes import build_scope
+from mt.attention.scores import Score, build_score
 from mt.config.schema import Activation, AttentionConfig, ModelConfig, Norm, ScoreKind, TieEmbeddings
 from mt.kernels.dropout import Dropout
+from mt.kernels.feed_forward import feed_forward
 from mt.kernels.linear import Linear, linear
 from mt.kernels.packing import Packing
 from mt.kernels.randomness import apart
 from mt.models.positions import PositionEncoding
 from mt.models.seq2seq import Seq2Seq, State
+
+
+def _is_cpu_fp32(x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.dtype == torch.float32
 
 
 class FeedForward(nn.Module):
@@ -45,6 +51,9 @@ class FeedForward(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """(N, D) → (N, D)."""
+        dropped = self.dropout.probability > 0.0 and self.training
+        if self.activation is F.relu and not dropped and self.inner.low_precision and _is_cpu_fp32(rows):
+            return feed_forward(rows, self.inner, self.outer)
         out: Tensor = self.outer(self.dropout(self.activation(self.inner(rows))))
         return out
 
@@ -74,10 +83,10 @@ class Sublayer(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, config: ModelConfig, kind: ScoreKind) -> None:
+    def __init__(self, config: ModelConfig, attention: AttentionConfig) -> None:
         super().__init__()
-        score = build_score(kind, config.heads, config.width // config.heads)
-        self.attention = SelfAttention(config.width, score, config.attention_dropout)
+        score = _score(attention.encoder or attention.score, config, attention)
+        self.attention = SelfAttention(config.width, score, config.attention_dropout, attention.heads)
         self.attention_frame = Sublayer(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_frame = Sublayer(config)
@@ -92,16 +101,14 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Masked self-attention, cross-attention, then feed-forward."""
 
-    def __init__(self, config: ModelConfig, self_kind: ScoreKind, cross_kind: ScoreKind) -> None:
+    def __init__(self, config: ModelConfig, attention: AttentionConfig) -> None:
         super().__init__()
-        size = config.width // config.heads
-        self.attention = SelfAttention(
-            config.width, build_score(self_kind, config.heads, size), config.attention_dropout
-        )
+        score = _score(attention.decoder or attention.score, config, attention)
+        self.attention = SelfAttention(config.width, score, config.attention_dropout, attention.heads)
         self.attention_frame = Sublayer(config)
-        self.cross = CrossAttention(
-            config.width, build_score(cross_kind, config.heads, size), config.attention_dropout
-        )
+        score = _score(attention.cross or attention.score, config, attention)
+        scope = build_scope(attention.scope, score.heads, score.query_size, attention.window)
+        self.cross = CrossAttention(config.width, score, config.attention_dropout, scope, attention.heads)
         self.cross_frame = Sublayer(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_frame = Sublayer(config)
@@ -125,12 +132,19 @@ class DecoderLayer(nn.Module):
         return x, weights
 
     def step(
-        self, x: Tensor, past: KeysValues, rotation: Rotation | None, memory: KeysValues, memory_mask: Tensor
+        self,
+        x: Tensor,
+        positions: Tensor,
+        past: KeysValues,
+        rotation: Rotation | None,
+        memory: KeysValues,
+        memory_mask: Tensor,
     ) -> tuple[Tensor, KeysValues]:
-        """The same for one position per hypothesis: x (J, D) → (J, D)."""
+        """The same for one position per hypothesis: x (J, D) at positions (J,) → (J, D)."""
         branch, past = self.attention.step(self.attention_frame.enter(x), past, rotation)
         x = self.attention_frame.leave(x, branch)
-        x = self.cross_frame.leave(x, self.cross.step(self.cross_frame.enter(x), memory, memory_mask))
+        branch = self.cross.step(self.cross_frame.enter(x), memory, memory_mask, positions)
+        x = self.cross_frame.leave(x, branch)
         x = self.feed_forward_frame.leave(x, self.feed_forward(self.feed_forward_frame.enter(x)))
         return x, past
 
@@ -166,13 +180,8 @@ class Transformer(Seq2Seq):
             model.positions, model.max_positions, model.width, model.width // model.heads
         )
         self.embedding_dropout = Dropout(model.dropout)
-        encoder_kind = attention.encoder or attention.score
-        decoder_kind = attention.decoder or attention.score
-        cross_kind = attention.cross or attention.score
-        self.encoder = nn.ModuleList(EncoderLayer(model, encoder_kind) for _ in range(model.encoder_layers))
-        self.decoder = nn.ModuleList(
-            DecoderLayer(model, decoder_kind, cross_kind) for _ in range(model.decoder_layers)
-        )
+        self.encoder = nn.ModuleList(EncoderLayer(model, attention) for _ in range(model.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(model, attention) for _ in range(model.decoder_layers))
         pre = model.norm is Norm.pre
         self.encoder_norm = nn.LayerNorm(model.width) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(model.width) if pre else nn.Identity()
@@ -201,14 +210,15 @@ class Transformer(Seq2Seq):
         packing = Packing(memory_mask, self.heads)
         rows = memory.flatten(0, 1).index_select(0, packing.places)
         sentences = memory.shape[0]
-        empty = memory.new_empty(sentences, self.heads, 0, self.width // self.heads)
         return {
             "memory": {
                 "layers": [tuple(layer.cross.prepare(rows, packing)) for layer in self._decoder_layers()],
                 "mask": memory_mask[:, None, None, :],
             },
             "cache": {
-                "layers": [(empty, empty) for _ in self._decoder_layers()],
+                "layers": [
+                    tuple(layer.attention.nothing_yet(sentences, memory)) for layer in self._decoder_layers()
+                ],
                 "position": torch.zeros(sentences, dtype=torch.int64, device=memory.device),
             },
         }
@@ -221,7 +231,7 @@ class Transformer(Seq2Seq):
         layers = []
         triples = zip(self._decoder_layers(), cache["layers"], memory["layers"], strict=True)
         for layer, past, cross in triples:
-            x, past = layer.step(x, KeysValues(*past), rotation, KeysValues(*cross), memory["mask"])
+            x, past = layer.step(x, position, KeysValues(*past), rotation, KeysValues(*cross), memory["mask"])
             layers.append(tuple(past))
         logits = self.logits(self.decoder_norm(x))
         return logits, {"memory": memory, "cache": {"layers": layers, "position": position + 1}}
@@ -242,7 +252,7 @@ class Transformer(Seq2Seq):
         with torch.no_grad():
             for module in self.modules():
                 if isinstance(module, SelfAttention):
-                    module.output.weight.mul_(others)
+                    module.quieten(others)
                 elif isinstance(module, FeedForward):
                     module.outer.weight.mul_(others)
                 elif isinstance(module, CrossAttention):
@@ -295,6 +305,14 @@ class Transformer(Seq2Seq):
     def _rotation(self, tokens: Tensor) -> Rotation | None:
         """The rotation for a whole batch (B, T)."""
         return self.positions.rotation(torch.arange(tokens.shape[1], device=tokens.device))
+
+
+def _score(kind: ScoreKind, model: ModelConfig, attention: AttentionConfig) -> Score:
+    """The score of one place; heads share the width evenly."""
+    size = model.width // model.heads
+    return build_score(
+        kind, model.heads, size, size, hidden=attention.hidden, max_positions=model.max_positions
+    )
 
 
 def _embedding(size: int, width: int) -> nn.Embedding:

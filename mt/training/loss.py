@@ -115,7 +115,7 @@ def label_smoothed_loss(
         weight: (V, D) output matrix; bias: (V,) or None.
         targets: (N,) ids.
         smoothing: ε in [0, 1).
-        low_precision: round the products' inputs to bf16 (CPU only; see `mt.kernels.linear`).
+        low_precision: make the products in bf16 (CPU only; see `mt.kernels.linear`).
 
     Returns:
         The smoothed loss (differentiable once) and the plain negative log-likelihood in nats

@@ -318,7 +318,7 @@ def test_a_file_of_one_s_own(french: TrainConfig, tmp_path: Path) -> None:
 def test_unequal_files_are_refused_before_translating(french: TrainConfig, tmp_path: Path) -> None:
     source = write(tmp_path / "mine.txt", ["le chat dort", "le chien dort"])
     reference = write(tmp_path / "mine.en", ["the cat sleeps"])
-    with pytest.raises(DataError, match=r"mine\.txt has 2 lines but .*mine\.en has 1"):
+    with pytest.raises(DataError, match=r"mine\.txt has 2 lines, .*mine\.en has 1"):
         run(run=tmp_path / "run", source=source, reference=[str(reference)])
     assert Dictionary.asked == []
 

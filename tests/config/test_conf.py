@@ -11,7 +11,15 @@ import yaml
 from mt.config.composition import Composition, open_hydra
 from mt.config.fields import Option, assign, options, sections, show, value_of
 from mt.config.paths import CONFIG_DIR
-from mt.config.schema import CompareConfig, EvaluateConfig, TrainConfig, TranslateConfig
+from mt.config.schema import (
+    AttentionConfig,
+    CompareConfig,
+    EvaluateConfig,
+    Heads,
+    ScoreKind,
+    TrainConfig,
+    TranslateConfig,
+)
 from mt.config.validate import find_problems, warnings
 
 FILES = sorted(path.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.rglob("*.yaml"))
@@ -81,6 +89,21 @@ def test_noam_takes_its_rate_as_a_factor_unless_one_is_given(training: Compositi
     assert composed(training, ["schedule=noam", "optimizer=adam", "optimizer.lr=2"]).optimizer.lr == 2.0
 
 
+def test_a_score_has_its_papers_name_in_the_whole_model_and_in_one_place(training: Composition) -> None:
+    assert composed(training, ["attention=bahdanau"]).attention.score is ScoreKind.additive
+    words = ["attention=luong", "attention.cross=bahdanau", "attention.encoder=luong_dot"]
+    config = composed(training, words).attention
+    assert (config.score, config.decoder) == (ScoreKind.general, None)
+    assert (config.cross, config.encoder) == (ScoreKind.additive, ScoreKind.dot)
+    summed = composed(training, ["attention=summed"]).attention
+    assert (summed.score, summed.heads) == (ScoreKind.dot, Heads.summed)
+
+
+def test_every_score_has_a_file_under_each_of_its_names(training: Composition) -> None:
+    for name, kind in ScoreKind.__members__.items():
+        assert composed(training, [f"attention={name}"]).attention == AttentionConfig(score=kind)
+
+
 def test_the_other_direction_changes_only_the_languages(training: Composition) -> None:
     one = composed(training, ["experiment=multi30k_fr_en"])
     other = composed(training, ["experiment=multi30k_en_fr"])
@@ -92,7 +115,7 @@ def test_the_other_direction_changes_only_the_languages(training: Composition) -
 def a_value(option: Option) -> Any:
     """A value that is neither the option's default nor out of its range."""
     if hasattr(option.kind, "__members__"):
-        return next(reversed(option.kind.__members__))
+        return list(option.kind)[-1].name
     if option.kind is list:
         return ["p", "q"]
     if option.kind is bool:

@@ -24,10 +24,12 @@ from mt.config.run_config import (
     to_dict,
 )
 from mt.config.schema import (
+    AttentionConfig,
     CorpusKind,
     DecodingConfig,
     DecodingOverrides,
     Norm,
+    ScoreKind,
     TrainConfig,
 )
 from mt.errors import CheckpointError
@@ -72,6 +74,15 @@ def test_any_text_and_number_come_back_equal(tmp_path: Path, text: str, number: 
     config.optimizer.lr = number
     save_config(config, tmp_path / "config.yaml")
     assert load_config(tmp_path / "config.yaml") == config
+
+
+def test_a_run_from_before_there_were_scopes_and_heads_loads(tmp_path: Path) -> None:
+    stored = to_dict(possible())
+    stored["attention"] = {"score": "dot", "encoder": None, "decoder": None, "cross": "scaled_dot"}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(stored), encoding="utf-8")
+    expected = possible()
+    expected.attention = AttentionConfig(score=ScoreKind.dot, cross=ScoreKind.scaled_dot)
+    assert load_config(tmp_path / "config.yaml") == expected
 
 
 def test_every_option_survives(tmp_path: Path) -> None:

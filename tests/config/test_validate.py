@@ -17,6 +17,8 @@ from mt.config.schema import (
     Positions,
     Precision,
     ScheduleKind,
+    ScopeKind,
+    ScoreKind,
     TieEmbeddings,
     TrainConfig,
     TranslateConfig,
@@ -47,6 +49,18 @@ def test_the_defaults_are_possible() -> None:
     assert warnings(training()) == []
     assert problems(TranslateConfig()) == []
     assert problems(EvaluateConfig()) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"attention__hidden": 64, "attention__score": ScoreKind.concat},
+        {"attention__hidden": 64, "attention__cross": ScoreKind.additive},
+        {"attention__window": 5, "attention__scope": ScopeKind["local_p"]},
+    ],
+)
+def test_options_of_attention_where_they_are_read(values: dict[str, Any]) -> None:
+    assert problems(training(**values)) == []
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -95,6 +109,18 @@ def test_no_text_may_be_empty_or_hold_what_files_cannot(schema: type[Any]) -> No
             {"model__width": 12, "model__heads": 4, "model__positions": Positions.rotary},
             ["model.width=12", "model.heads=4", "model.positions=rotary"],
         ),
+        ({"attention__hidden": 64}, ["attention.hidden=64 is not read", "attention=additive"]),
+        (
+            {
+                "attention__hidden": 64,
+                "attention__score": ScoreKind.additive,
+                "attention__encoder": ScoreKind.dot,
+                "attention__decoder": ScoreKind.dot,
+                "attention__cross": ScoreKind.general,
+            },
+            ["attention.hidden=64 is not read"],
+        ),
+        ({"attention__window": 5}, ["attention.window=5 is not read", "attention.scope=local_m"]),
         ({"tokenizer__joint": False}, ["model.tie_embeddings=all", "tokenizer.joint=false"]),
         ({"tokenizer__vocab_size": 260}, ["tokenizer.vocab_size=260", "tokenizer.byte_fallback=false"]),
         (

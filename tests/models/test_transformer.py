@@ -10,10 +10,12 @@ from torch.nn import functional as F
 from mt.config.schema import (
     Activation,
     AttentionConfig,
+    Heads,
     ModelConfig,
     Norm,
     Positions,
     Precision,
+    ScopeKind,
     ScoreKind,
     TieEmbeddings,
 )
@@ -58,10 +60,55 @@ def test_incremental_equals_full(positions, norm, kind):
     torch.testing.assert_close(torch.stack(steps, 1)[target_mask], full, rtol=1e-4, atol=1e-5)
 
 
+def attentions():
+    """Every score in every place, with every scope and both kinds of heads."""
+    for kind, scope, heads in itertools.product(ScoreKind, ScopeKind, Heads):
+        yield AttentionConfig(score=kind, scope=scope, window=2, heads=heads)
+    for place, kind in itertools.product(("encoder", "decoder", "cross"), ScoreKind):
+        yield AttentionConfig(**{place: kind})
+
+
+def name_of(attention):
+    return "-".join(str(value.name) for value in vars(attention).values() if hasattr(value, "name"))
+
+
+@pytest.mark.parametrize("attention", list(attentions()), ids=name_of)
+@torch.no_grad()
+def test_every_attention_decodes_step_by_step_and_ignores_padding(attention):
+    model = make(attention).eval()
+    source, source_mask, target, target_mask = batch()
+    full = model.logits(model(source, source_mask, target, target_mask))
+    state = model.init_state(model.encode(source, source_mask), source_mask)
+    steps = []
+    for t in range(target.shape[1]):
+        logits, state = model.step(target[:, t], state)
+        steps.append(logits)
+    torch.testing.assert_close(torch.stack(steps, 1)[target_mask], full, rtol=1e-4, atol=1e-5)
+    wide, wide_mask = F.pad(source, (0, 5), value=9), F.pad(source_mask, (0, 5))
+    padded = model.logits(model(wide, wide_mask, target, target_mask))
+    torch.testing.assert_close(padded, full, rtol=1e-4, atol=1e-5)
+    weights = model.cross_attention(wide, wide_mask, target)
+    assert not weights.masked_select(~wide_mask[:, None, None, None]).any()
+    if attention.scope is ScopeKind["local_m"]:
+        far = (torch.arange(12) - torch.arange(6)[:, None]).abs() > attention.window
+        assert not weights[..., far].any()
+
+
+@pytest.mark.parametrize("place", ["encoder", "decoder", "cross"])
+def test_every_score_learns_in_every_place(place):
+    """Each parameter of a score and of a scope gets a gradient."""
+    source, source_mask, target, target_mask = batch()
+    for kind in ScoreKind:
+        model = make(AttentionConfig(**{place: kind}, scope=ScopeKind["local_p"]))
+        model(source, source_mask, target, target_mask).square().sum().backward()
+        idle = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+        assert idle == [], kind
+
+
 @torch.no_grad()
 def test_beam_hypotheses_are_independent():
     """Repeating and re-ordering the cache gives what each hypothesis gives alone."""
-    model = make().eval()
+    model = make(AttentionConfig(score=ScoreKind.additive, scope=ScopeKind["local_m"], window=1)).eval()
     source, source_mask, target, _ = batch()
     state = model.init_state(model.encode(source, source_mask), source_mask)
     wide = {"memory": state["memory"], "cache": repeat(state["cache"], 2)}
@@ -145,6 +192,25 @@ def test_each_place_takes_its_own_score(place):
     assert not torch.allclose(outs[0], outs[1]) and not torch.allclose(outs[1], outs[2])
 
 
+def test_every_attention_option_changes_the_output():
+    source, source_mask, target, target_mask = batch()
+    additive, local = ScoreKind.additive, ScopeKind["local_m"]
+    pairs = [
+        *(({}, {"score": kind}) for kind in ScoreKind if kind is not ScoreKind.scaled_dot),
+        *(({}, {"scope": scope, "window": 1}) for scope in ScopeKind if scope is not ScopeKind["global"]),
+        ({"scope": local, "window": 1}, {"scope": local, "window": 2}),
+        ({"score": additive}, {"score": additive, "hidden": 3}),
+        ({}, {"heads": Heads.summed}),
+    ]
+    with torch.no_grad():
+        for before, after in pairs:
+            outs = [
+                make(AttentionConfig(**options)).eval()(source, source_mask, target, target_mask)
+                for options in (before, after)
+            ]
+            assert not torch.allclose(*outs), (before, after)
+
+
 @pytest.mark.parametrize("name", ["dropout", "attention_dropout", "activation_dropout"])
 def test_every_dropout_is_noise_in_training_only(name):
     source, source_mask, target, target_mask = batch()
@@ -171,11 +237,26 @@ def test_ties_share_storage_and_count_once():
 
 
 def test_parameter_count_is_the_formula():
-    d, f = SMALL.width, SMALL.ffn_width
-    attention, feed_forward, norm = 4 * d * d + 4 * d, 2 * d * f + d + f, 2 * d
-    encoder = SMALL.encoder_layers * (attention + feed_forward + 2 * norm) + norm
-    decoder = SMALL.decoder_layers * (2 * attention + feed_forward + 3 * norm) + norm
-    assert parameter_count(make()) == V * d + encoder + decoder
+    d, f, heads = SMALL.width, SMALL.ffn_width, SMALL.heads
+    k, places = d // heads, SMALL.max_positions
+    of_score = {
+        ScoreKind.scaled_dot: 0,
+        ScoreKind.dot: 0,
+        ScoreKind.general: heads * k * k,
+        ScoreKind.concat: heads * (2 * k * k + k),
+        ScoreKind.additive: heads * (2 * k * k + k),
+        ScoreKind.location: heads * places * k,
+        ScoreKind.none: 0,
+    }
+    feed_forward, norm = 2 * d * f + d + f, 2 * d
+    for kind, own in of_score.items():
+        attention = 4 * d * d + 4 * d + own
+        encoder = SMALL.encoder_layers * (attention + feed_forward + 2 * norm) + norm
+        decoder = SMALL.decoder_layers * (2 * attention + feed_forward + 3 * norm) + norm
+        assert parameter_count(make(AttentionConfig(score=kind))) == V * d + encoder + decoder
+    summed = parameter_count(make(AttentionConfig(heads=Heads.summed))) - parameter_count(make())
+    count = SMALL.encoder_layers + 2 * SMALL.decoder_layers
+    assert summed == count * ((2 + heads) * d * d - (4 * d * d + 4 * d))
 
 
 def test_bf16_is_close_to_fp32_and_not_equal():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from mt.attention import scores
 from mt.attention.scores import Dot
-from mt.config.schema import AttentionConfig, ModelConfig, ScoreKind
+from mt.config.schema import AttentionConfig, ModelConfig, ScopeKind, ScoreKind
 from mt.data.batches import BatchLoader
 from mt.data.store import TokenStore
 from mt.errors import ConfigError
@@ -21,14 +22,16 @@ from mt.models.build import MATCHED_WITHIN, build_model
 from mt.models.seq2seq import parameter_count
 from mt.training.randomness import seed_weights
 
+GLOBAL = ScopeKind["global"]
+OWN = re.compile(r"\.(score|scope)\.")
 KINDS = [kind for kind in ScoreKind if kind in scores.SCORES]
 
 
 class Bilinear(Dot):
     """A score with weights of its own, which are drawn while the model is built."""
 
-    def __init__(self, heads: int, size: int, *_: Any, **__: Any) -> None:
-        super().__init__(heads, size)
+    def __init__(self, heads: int, size: int, *rest: Any, **more: Any) -> None:
+        super().__init__(heads, size, *rest, **more)
         self.weight = torch.nn.Parameter(torch.randn(heads, size, size))
 
 
@@ -40,9 +43,10 @@ def shape(**changes: Any) -> ModelConfig:
     return ModelConfig(**{**values, **changes})
 
 
-def start(kind: ScoreKind, **changes: Any) -> dict[str, Tensor]:
+def start(kind: ScoreKind, scope: ScopeKind = GLOBAL, **changes: Any) -> dict[str, Tensor]:
     seed_weights(3)
-    model = build_model(shape(**changes), AttentionConfig(score=kind), 50, 50)
+    attention = AttentionConfig(score=kind, scope=scope)
+    model = build_model(shape(**changes), attention, 50, 50)
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
@@ -54,15 +58,23 @@ def digest(tensors: dict[str, Tensor], names: set[str]) -> str:
 
 
 def shared(one: dict[str, Tensor], other: dict[str, Tensor]) -> set[str]:
-    return {name for name in one.keys() & other.keys() if ".score." not in name}
+    return {name for name in one.keys() & other.keys() if not OWN.search(name)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_scores_start_from_the_same_shared_values(kind: ScoreKind) -> None:
     one, other = start(ScoreKind.scaled_dot), start(kind)
     names = shared(one, other)
-    assert names == {name for name in one if ".score." not in name}
+    assert names == {name for name in one if not OWN.search(name)}
     assert digest(one, names) == digest(other, names)
+
+
+@pytest.mark.parametrize("scope", ScopeKind)
+def test_all_scopes_start_from_the_same_shared_values(scope: ScopeKind) -> None:
+    one, other = start(ScoreKind.general), start(ScoreKind.general, scope)
+    names = one.keys() & other.keys()
+    assert names == one.keys()
+    assert digest(one, set(names)) == digest(other, set(names))
 
 
 def test_a_score_that_draws_weights_changes_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

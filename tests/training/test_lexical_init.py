@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mt.config.schema import AttentionConfig, Initialization, ModelConfig, TieEmbeddings
+from mt.config.schema import AttentionConfig, Heads, Initialization, ModelConfig, ScoreKind, TieEmbeddings
 from mt.data.store import TokenStore
 from mt.kernels.packing import Packing
 from mt.models.build import build_model
@@ -88,19 +88,21 @@ def test_nothing_to_learn_leaves_everything_random(caplog):
     assert torch.equal(before, model.output_weight) and "stay random" in caplog.text
 
 
-def test_what_is_attended_is_handed_on():
+@pytest.mark.parametrize("heads", list(Heads))
+@pytest.mark.parametrize("kind", list(ScoreKind))
+def test_what_is_attended_is_handed_on(kind, heads):
     """With one source position, attention is certain: cross-attention returns half of its memory."""
     torch.manual_seed(0)
     config = ModelConfig(width=16, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=2)
-    model = build_model(config, AttentionConfig(), SIZE, SIZE)
+    model = build_model(config, AttentionConfig(score=kind, heads=heads), SIZE, SIZE)
     initialize_lexically(model, corpus(), seed=0)
     mask = torch.ones(3, 1, dtype=torch.bool)
     memory = torch.randn(3, 16)
     for layer in model.decoder:
         prepared = layer.cross.prepare(memory, Packing(mask, 2))
-        torch.testing.assert_close(
-            layer.cross.step(torch.randn(3, 16), prepared, mask[:, None, None]), memory / 2
-        )
+        positions = torch.zeros(3, dtype=torch.int64)
+        attended = layer.cross.step(torch.randn(3, 16), prepared, mask[:, None, None], positions)
+        torch.testing.assert_close(attended, memory / 2)
 
 
 def test_before_training_attended_words_have_likely_translations():

@@ -489,7 +489,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "training.accumulate": ({}, 2),
     "training.label_smoothing": ({}, 0.5),
     "training.clip_norm": ({}, 0.01),
-    "training.precision": ({"training__precision": Precision.fp32}, Precision.bf16),
+    "training.precision": ({}, Precision.bf16),
     "training.ema_decay": ({}, 0.9),
     "training.average_last": ({}, 2),
     "training.validate_every_steps": ({}, 2),

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from mt.config.fields import assign
-from mt.config.schema import ScheduleKind, TrainConfig
+from mt.config.schema import Precision, ScheduleKind, TrainConfig
 from mt.data.store import TokenStore
 from mt.data.tokenizer import Tokenizer
 from mt.training.trainer import Trainer
@@ -56,12 +56,14 @@ def prepared_from(
 def small(**changes: Any) -> TrainConfig:
     """A configuration that trains in a moment; changes as ``training__max_steps=3``."""
     config = TrainConfig()
+    # fp32, since "auto" depends on the machine.
     values: dict[str, Any] = {
         "model__width": 16, "model__heads": 2, "model__ffn_width": 32, "model__encoder_layers": 1,
         "model__decoder_layers": 1, "model__max_positions": 64, "model__dropout": 0.1,
         "training__max_steps": 8, "training__batch_tokens": 64, "training__log_every_steps": 3,
         "training__tensorboard": False, "training__progress": False, "training__samples": 0,
-        "training__threads": 1, "training__validate_every_steps": 4, "schedule__warmup_steps": 3,
+        "training__threads": 1, "training__precision": Precision.fp32,
+        "training__validate_every_steps": 4, "schedule__warmup_steps": 3,
         "schedule__kind": ScheduleKind.linear, "decoding__max_length_extra": 0, "device": "cpu",
         "data__train_source": "train.fr", "data__train_target": "train.en",
         "data__valid_source": "valid.fr", "data__valid_target": "valid.en",
