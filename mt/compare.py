@@ -119,7 +119,8 @@ def _cells(sweep: Path) -> list[Run]:
     path = sweep / SWEEP_FILE
     try:
         plan = json.loads(path.read_bytes())
-        directory, cells = Path(plan["directory"]), list(plan["cells"])
+        # A sweeper that chooses its cells as it goes has no plan: then its outcomes say what there was.
+        directory, cells = Path(plan["directory"]), list(plan["cells"]) or _ended_cells(sweep)
         found = []
         for cell in cells:
             outcome = _outcome(sweep / str(cell["job"]) / "outcome.json", cell["cell"])
@@ -145,6 +146,11 @@ def _cells(sweep: Path) -> list[Run]:
     if not found:
         raise CheckpointError(f"sweep={sweep}: has no cell")
     return found
+
+
+def _ended_cells(sweep: Path) -> list[dict[str, Any]]:
+    found = [json.loads(path.read_bytes()) for path in sweep.glob("*/outcome.json")]
+    return sorted(found, key=lambda cell: int(cell["job"]))
 
 
 def _outcome(path: Path, cell: str) -> dict[str, Any]:

@@ -295,6 +295,8 @@ def _one_job(
     number, words = int(runtime.job.num), list(runtime.overrides.task)
     config, found = to_dataclass(cfg, schema)
     cell = Cell(number, words, "") if config is None else cell_of(number, words, config, runs)
+    cell = sweep.planned(cell)
+    number = cell.job
     if getattr(config, "stop_on_failure", False) and sweep.failed_now():
         _LOG.warning("job %d is not started: one before it failed (stop_on_failure=true)", number)
         return None

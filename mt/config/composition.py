@@ -140,7 +140,7 @@ class Composition:
     def _expanded(self, typed: Sequence[str]) -> list[str]:
         """The words with those of a ready-made sweep before them; what is given one by one wins.
 
-        Hydra would multiply a parameter that is swept in the file and given on the command line.
+        As words of the command line they are checked, and known before Hydra starts.
         """
         named = ["+" + word.lstrip("+") for word in typed if self._ready_made(word)]
         rest = [word for word in typed if not self._ready_made(word)]
@@ -204,16 +204,15 @@ class Composition:
         sweeper = self._compose([word for word in words.good if word.startswith("hydra/")]).hydra.sweeper
         if not str(sweeper.get("_target_")).endswith(".BasicSweeper"):
             return []
-        columns = []
+        columns: dict[str, list[str]] = {}  # of a key given twice, the last value in the first one's place
         for word, override in zip(words.good, words.overrides, strict=True):
             if override.is_hydra_override():
                 continue
+            key = override.get_key_element()
+            columns[key] = [word]
             if override.is_discrete_sweep():
-                key = override.get_key_element()
-                columns.append([f"{key}={value}" for value in override.sweep_string_iterator()])
-            else:
-                columns.append([word])
-        return [Words(good=list(job)) for job in itertools.product(*columns)]
+                columns[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+        return [Words(good=list(job)) for job in itertools.product(*columns.values())]
 
     # ------------------------------------------------------------------ YAML files
 

@@ -119,6 +119,11 @@ class Sweep:
         }
         _write_json(self.folder / PLAN, content)
 
+    def planned(self, cell: Cell) -> Cell:
+        """A cell as it stands in the plan, whatever number and spelling a sweeper or launcher gives it."""
+        same = [known for known in self.cells if known.cell == cell.cell]
+        return next((known for known in same if known.job == cell.job), same[0] if same else cell)
+
     def name(self, job: int, words: Sequence[str]) -> str:
         """The words that tell a job from the others; all of them when it is alone."""
         if len(self.cells) < 2:

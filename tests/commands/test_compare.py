@@ -192,3 +192,13 @@ def test_a_sweep_shows_failed_unfinished_and_missing_cells(world: Path) -> None:
     assert found["job 2"] == ("failed", "65 is odd")
     assert found["job 3"] == ("unfinished", "not started yet")
     assert "stopped after step 2" in found["b"][1]
+
+
+def test_a_sweep_whose_cells_were_chosen_on_the_way(world: Path) -> None:
+    for job, name in enumerate(("a", "b")):
+        Path(f"sweep/{job}").mkdir(parents=True)
+        cell = {"job": job, "cell": name, "seed": 1, "run": name, "settings": {}, "status": "finished"}
+        Path(f"sweep/{job}/outcome.json").write_text(json.dumps(cell), "utf-8")
+    Path("sweep/sweep.json").write_text(json.dumps({"directory": str(world), "cells": []}), "utf-8")
+    assert run(sweep_folder="sweep") == 0
+    assert [each["folder"] for variant in result()["variants"] for each in variant["runs"]] == ["a", "b"]

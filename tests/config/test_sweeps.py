@@ -71,12 +71,12 @@ def test_the_second_start_trains_what_the_first_did_not_finish(
     corpus: list[str], world: World, capsys: Any, caplog: Any
 ) -> None:
     world.fails = {2}
-    assert world.start([*corpus, "seed=1,2,3"], "-m") == 1
+    assert world.start([*corpus, "seed=1,2,3", "training.tensorboard=false"], "-m") == 1
     first = outcomes(*sweeps())
     assert [outcome["status"] for outcome in first] == [FINISHED, FAILED, FINISHED]
     world.trained, world.fails = [], set()
     capsys.readouterr()
-    assert world.start([*corpus, "seed=1,2,3"], "-m") == 0
+    assert world.start([*corpus, "seed=1,2,3", "training.tensorboard=false"], "-m") == 0
     (folder,) = sweeps()  # the same cells, the same folder
     assert world.trained == [2]
     second = outcomes(folder)
@@ -151,6 +151,21 @@ def test_repeated_cells_are_mentioned(corpus: list[str], world: World, caplog: A
     assert world.start([*corpus, "seed=1,1"], "-m") == 0
     assert "jobs 0 and 1 of the sweep are the same" in caplog.text
     assert world.trained == [1]
+
+
+def test_a_word_given_twice_counts_once_and_in_hydras_order(corpus: list[str], world: World) -> None:
+    words = [*corpus, "model.width=32", "seed=1,2", "model.width=64,128"]
+    assert world.start(words, "-m") == 0
+    plan = json.loads((sweeps()[0] / "sweep.json").read_text(encoding="utf-8"))["cells"]
+    assert [cell["run"] for cell in plan] == ["runs/1-64", "runs/2-64", "runs/1-128", "runs/2-128"]
+    assert [outcome["run"] for outcome in outcomes(*sweeps())] == [cell["run"] for cell in plan]
+
+
+def test_another_order_of_jobs_changes_no_number(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path, 3)
+    assert sweep.planned(Cell(0, ["b=2.0"], "2")) is sweep.cells[2]
+    later = Cell(7, [], "chosen later")
+    assert sweep.planned(later) is later
 
 
 # ------------------------------------------------------------------ progress

@@ -12,9 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
+from tensorboard.context import RequestContext
+from tensorboard.plugins import base_plugin
+from tensorboard.plugins.hparams import api_pb2, backend_context, list_session_groups
 
 from mt.config.run_config import save_config
 from mt.train import is_finished, reached
+from mt.training.tracking import TensorBoard
 from tests.training.world import lines, pairs, small
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,3 +143,28 @@ def test_a_cell_is_finished_only_by_its_own_configuration(tmp_path: Path) -> Non
     assert is_finished(config) and reached(config) == 12.5
     assert is_finished(small(run=str(tmp_path), training__threads=2))
     assert not is_finished(small(run=str(tmp_path), seed=2))
+
+
+def test_tensorboards_hparams_page_shows_the_cells_and_what_differs(tmp_path: Path) -> None:
+    for score in ("dot", "scaled_dot"):
+        for seed in (1, 2):
+            sink = TensorBoard(tmp_path / f"{score}-{seed}" / "tensorboard", 0)
+            options = {"attention.score": score, "seed": seed, "model.width": 64}
+            sink.options(options, {"bleu": 10.0 + seed}, 10)
+            sink.close()
+    runs = plugin_event_multiplexer.EventMultiplexer()
+    runs.AddRunsFromDirectory(str(tmp_path))
+    runs.Reload()
+    provider = data_provider.MultiplexerDataProvider(runs, str(tmp_path))
+    context = backend_context.Context(base_plugin.TBContext(data_provider=provider))
+    wanted = api_pb2.ListSessionGroupsRequest(
+        start_index=0, slice_size=10, allowed_statuses=[0, 1, 2, 3], include_metrics=True
+    )
+    page = list_session_groups.Handler(RequestContext(), context, "", wanted).run()
+    found = {
+        (group.hparams["attention.score"].string_value, group.hparams["seed"].number_value): [
+            metric.value for metric in group.metric_values if metric.name.tag == "final/bleu"
+        ]
+        for group in page.session_groups
+    }
+    assert found == {(score, seed): [10.0 + seed] for score in ("dot", "scaled_dot") for seed in (1, 2)}
