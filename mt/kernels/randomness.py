@@ -24,5 +24,5 @@ def apart() -> Iterator[None]:
     state = torch.random.get_rng_state().numpy().tobytes()
     seed = int.from_bytes(hashlib.blake2b(state, digest_size=8).digest(), "little") >> 1
     with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(seed)
+        torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
         yield
