@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mt.config import terminal
 from mt.config.app import run_app
-from mt.config.schema import CorpusKind, DataConfig, EvaluateConfig
+from mt.config.schema import DataConfig, EvaluateConfig
 from mt.config.words import one_as_list
 from mt.data.lines import TextFile, counted, read_lines
 from mt.errors import ConfigError, DataError
@@ -138,7 +138,7 @@ def _named_test_sets(config: EvaluateConfig, data: DataConfig) -> list[_TestSet]
     from mt.data import corpus
 
     if config.data_root is not None:
-        data = _moved(data, Path(config.data_root))
+        data = corpus.moved(data, Path(config.data_root))
     found = corpus.test_sets(data, config.test_sets)
     if not found:
         raise DataError(
@@ -149,17 +149,6 @@ def _named_test_sets(config: EvaluateConfig, data: DataConfig) -> list[_TestSet]
         _checked(_TestSet(name, _read(config, source), [_read(config, target)]))
         for name, (source, target) in found.items()
     ]
-
-
-def _moved(data: DataConfig, root: Path) -> DataConfig:
-    """The corpus with its files in the folder `root`, under the names they had."""
-    if data.kind is not CorpusKind.files:
-        return dataclasses.replace(data, root=str(root))
-
-    def moved(path: str | None) -> str | None:
-        return None if path is None else str(root / Path(path).name)
-
-    return dataclasses.replace(data, test_source=moved(data.test_source), test_target=moved(data.test_target))
 
 
 def _translate_and_score(config: EvaluateConfig, test_set: _TestSet, model: _Model) -> Evaluation:

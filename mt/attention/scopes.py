@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from mt.attention.scores import HeadLinear
 from mt.config.schema import ScopeKind
+from mt.kernels.randomness import apart
 
 
 class Scope(nn.Module):
@@ -94,4 +95,5 @@ SCOPES: dict[ScopeKind, type[Scope]] = {
 
 def build_scope(kind: ScopeKind, heads: int, query_size: int, window: int) -> Scope:
     """The scope named `kind`; see `Scope` for the arguments."""
-    return SCOPES[kind](heads, query_size, window)
+    with apart():  # as scores are: see `mt.attention.scores.build_score`
+        return SCOPES[kind](heads, query_size, window)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from mt.config.schema import ScoreKind
 from mt.kernels.additive import additive_scores
 from mt.kernels.linear import Linear
+from mt.kernels.randomness import apart
 
 
 class HeadLinear(Linear):
@@ -217,6 +218,10 @@ def build_score(
     hidden: int | None = None,
     max_positions: int | None = None,
 ) -> Score:
-    """The score function named `kind`; see `Score` for the arguments. `key_size` None = `query_size`."""
+    """The score function named `kind`; see `Score` for the arguments. `key_size` None = `query_size`.
+
+    Its initial values are drawn apart: models that differ in their scores alone share all other values.
+    """
     key_size = query_size if key_size is None else key_size
-    return SCORES[kind](heads, query_size, key_size, hidden=hidden, max_positions=max_positions)
+    with apart():
+        return SCORES[kind](heads, query_size, key_size, hidden=hidden, max_positions=max_positions)

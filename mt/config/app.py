@@ -10,12 +10,10 @@ Not in here: what a command does.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -30,16 +28,15 @@ from mt.config.composition import Composition, open_hydra, to_dataclass, user_fo
 from mt.config.help import help_text
 from mt.config.paths import CONFIG_DIR
 from mt.config.quoting import as_text
+from mt.config.schema import TrainConfig
+from mt.config.sweeps import FAILED, FINISHED, STOPPED, Cell, Runs, Sweep, cell_of, run_apart, run_here
 from mt.config.validate import Problem, find_problems, missing_files, warnings
 from mt.config.words import Words
-from mt.errors import ConfigError, MTError, UsageError
+from mt.errors import ConfigError, UsageError
 
 ConfigT = TypeVar("ConfigT")
 
 _LOG = logging.getLogger("mt.config")
-
-# Sweeps up to this many jobs are composed and checked before the first one starts (0.2 s each).
-_CHECKED_JOBS = 100
 
 
 def run_app(
@@ -47,6 +44,7 @@ def run_app(
     schema: type[ConfigT],
     config_name: str,
     argv: Sequence[str] | None = None,
+    runs: Runs | None = None,
 ) -> int:
     """Compose, check, run.
 
@@ -55,27 +53,34 @@ def run_app(
         schema: its options, one of `TrainConfig`, `TranslateConfig`, `EvaluateConfig`.
         config_name: its root in ``conf/``.
         argv: the words after the program's name; the process's own by default.
+        runs: for a command that leaves runs behind: what a sweep has to know of them.
 
     Returns:
         The exit code.
     """
     terminal.set_up(restart=argv is None)
     words = list(sys.argv[1:] if argv is None else argv)
-    return terminal.guarded(lambda: _run(task, schema, config_name, words))
+    return terminal.guarded(lambda: _run(task, schema, config_name, words, runs))
 
 
-def _run(task: Callable[[Any], int | None], schema: type[Any], config_name: str, argv: list[str]) -> int:
+def _run(
+    task: Callable[[Any], int | None], schema: type[Any], config_name: str, argv: list[str], runs: Runs | None
+) -> int:
     flags = _parse(argv)
     if flags.version:
         print(f"mt {__version__}")
         return 0
     config_name = flags.config_name or config_name
     with user_folder(flags.config_dir):
-        return _compose_and_run(task, schema, config_name, flags)
+        return _compose_and_run(task, schema, config_name, flags, runs)
 
 
 def _compose_and_run(
-    task: Callable[[Any], int | None], schema: type[Any], config_name: str, flags: argparse.Namespace
+    task: Callable[[Any], int | None],
+    schema: type[Any],
+    config_name: str,
+    flags: argparse.Namespace,
+    runs: Runs | None,
 ) -> int:
     if flags.info or flags.hydra_help or flags.shell_completion:
         return _through_hydra(lambda cfg: None, config_name, _hydra_flags(flags), flags.words)
@@ -86,15 +91,17 @@ def _compose_and_run(
         multirun = flags.multirun or composition.multirun_asked(flags.words)
         words = composition.read(flags.words, multirun)
         if multirun and flags.cfg is None:
-            folder = _checked_sweep(composition, words)
+            sweep = _checked_sweep(composition, words, runs)
         else:
             checked = composition.check(words, relations=flags.cfg is None)
             _refuse(checked.problems)
     if flags.cfg is not None:
         return _through_hydra(lambda cfg: None, config_name, _hydra_flags(flags), words.good)
     if multirun:
-        return _sweep(task, schema, config_name, flags, words, folder)
+        return _sweep(task, schema, config_name, flags, words, sweep, runs)
     config: Any = checked.config
+    if getattr(config, "stop_on_failure", False):
+        raise UsageError("stop_on_failure=true is about the cells of a sweep: add -m, or leave it out")
     for doubt in warnings(config):
         _LOG.warning("%s", doubt)
     outcome: list[int] = []
@@ -170,7 +177,7 @@ def _help(composition: Composition, task: Callable[[Any], Any], schema: type[Any
 
 
 def _through_hydra(
-    job: Callable[[DictConfig], None], config_name: str, flags: Sequence[str], words: Sequence[str]
+    job: Callable[[DictConfig], Any], config_name: str, flags: Sequence[str], words: Sequence[str]
 ) -> int:
     """Run a job under ``@hydra.main``, which reads its command line from `sys.argv`.
 
@@ -178,13 +185,14 @@ def _through_hydra(
     """
     raised: list[BaseException] = []
 
-    def run_job(cfg: DictConfig) -> None:
+    def run_job(cfg: DictConfig) -> Any:
         try:
-            job(cfg)
+            return job(cfg)
         except BaseException as error:
             raised.append(error)
             if not isinstance(error, Exception):
                 raise  # a signal ends a sweep too
+            return None
 
     main = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name=config_name)(run_job)
     before = sys.argv
@@ -208,23 +216,45 @@ def _through_hydra(
 # ---------------------------------------------------------------------------- sweeps
 
 
-def _checked_sweep(composition: Composition, words: Words) -> str:
-    """Refuse what is wrong with every job; mention what is wrong with some. Returns the sweep's folder."""
+def _checked_sweep(composition: Composition, words: Words, runs: Runs | None) -> Sweep:
+    """Refuse what is wrong with every job; mention what is wrong with some. Returns the sweep."""
     _refuse(words.problems)
-    if any(override.key_or_group == "resume" for override in words.overrides):
+    named = {override.key_or_group for override in words.overrides}
+    if "resume" in named:
         raise UsageError("resume goes on with one run; it has no place in a sweep (-m)")
     jobs = composition.jobs(words)
-    if len(jobs) <= _CHECKED_JOBS:
-        found = [[problem.message for problem in composition.check(job).problems] for job in jobs]
+    found: list[list[str]] = []
+    cells = []
+    for number, job in enumerate(jobs):
+        checked = composition.check(job)
+        found.append([problem.message for problem in checked.problems])
+        if checked.draft is not None:
+            cells.append(cell_of(number, job.good, checked.draft, runs))
+    if found:
         common = [message for message in found[0] if all(message in other for other in found)]
         if common:
             raise ConfigError(common)
         if all(found):
             raise ConfigError([f"job {n}: {message}" for n, each in enumerate(found) for message in each])
-        for number, messages in enumerate(found):
-            for message in messages:
-                _LOG.warning("job %d of the sweep will fail: %s", number, message)
-    return composition.sweep_folder(words)
+    if runs is not None and len(jobs) > 1 and "run" in named and len({cell.run for cell in cells}) == 1:
+        raise UsageError(
+            f"run={cells[0].run}: all jobs of the sweep would train in this folder; leave run= out, and each "
+            "gets a folder of its own under runs"
+        )
+    for number, messages in enumerate(found):
+        for message in messages:
+            _LOG.warning("job %d of the sweep will fail: %s", number, message)
+    _warn_of_repetitions(cells)
+    folder, given = composition.sweep_folder(words)
+    return Sweep.named(Path(folder), given, cells, words.good)
+
+
+def _warn_of_repetitions(cells: Sequence[Cell]) -> None:
+    first: dict[str, int] = {}
+    for cell in cells:
+        if cell.cell in first:
+            _LOG.warning("jobs %d and %d of the sweep are the same", first[cell.cell], cell.job)
+        first.setdefault(cell.cell, cell.job)
 
 
 def _sweep(
@@ -233,55 +263,109 @@ def _sweep(
     config_name: str,
     flags: argparse.Namespace,
     words: Words,
-    folder: str,
+    sweep: Sweep,
+    runs: Runs | None,
 ) -> int:
     """Run every job, whatever becomes of the others, and tell how each one ended."""
 
-    def job(cfg: DictConfig) -> None:
+    def job(cfg: DictConfig) -> float | None:
         terminal.set_up(restart=False)
         runtime = HydraConfig.get()
-        _LOG.info("job %s: %s", runtime.job.num, " ".join(runtime.overrides.task))
-        started = time.monotonic()
-        outcome: dict[str, Any] = {"job": runtime.job.num, "words": list(runtime.overrides.task)}
-        try:
-            code = _one_job(task, schema, cfg)
-            outcome |= {"status": "finished" if code == 0 else "failed", "reason": f"exit code {code}"}
-        except Exception as error:
-            reason = str(error) if isinstance(error, MTError) else f"{type(error).__name__}: {error}"
-            outcome |= {"status": "failed", "reason": reason}
-            _LOG.error("job %s failed: %s", runtime.job.num, reason)
-            log = Path(runtime.runtime.output_dir, "error.txt")
-            log.write_text(traceback.format_exc(), encoding="utf-8")
-        outcome["seconds"] = round(time.monotonic() - started, 1)
-        text = json.dumps(outcome, ensure_ascii=False, indent=1)
-        Path(runtime.runtime.output_dir, "outcome.json").write_text(text + "\n", encoding="utf-8")
+        return _one_job(task, schema, cfg, sweep, runs, runtime)
 
     hydra_flags = _hydra_flags(flags)
     if "--multirun" not in hydra_flags:
         hydra_flags.append("--multirun")
-    # The folder has the time of day in its name: Hydra must not compute it a second time.
-    fixed = [*words.good, f"hydra.sweep.dir={as_text(folder)}"]
+    sweep.write_plan()
+    # Hydra must not compute the folder a second time.
+    fixed = [*words.good, f"hydra.sweep.dir={as_text(str(sweep.folder))}"]
     code = _through_hydra(job, config_name, hydra_flags, fixed)
-    return max(code, _tell_outcomes(Path(folder)))
+    return max(code, _tell_outcomes(sweep))
 
 
-def _one_job(task: Callable[[Any], int | None], schema: type[Any], cfg: DictConfig) -> int:
+def _one_job(
+    task: Callable[[Any], int | None],
+    schema: type[Any],
+    cfg: DictConfig,
+    sweep: Sweep,
+    runs: Runs | None,
+    runtime: Any,
+) -> float | None:
+    """Run one job and record how it ended; what a sweeper may optimize, if there is such a number."""
+    number, words = int(runtime.job.num), list(runtime.overrides.task)
     config, found = to_dataclass(cfg, schema)
-    _refuse(found or find_problems(config) + missing_files(config))
-    for doubt in warnings(config):
-        _LOG.warning("%s", doubt)
-    return task(config) or 0
+    cell = Cell(number, words, "") if config is None else cell_of(number, words, config, runs)
+    cell = sweep.planned(cell)
+    number = cell.job
+    if getattr(config, "stop_on_failure", False) and sweep.failed_now():
+        _LOG.warning("job %d is not started: one before it failed (stop_on_failure=true)", number)
+        return None
+    parallel = _jobs_at_once(runtime)
+    _announce(sweep, cell, config, parallel)
+    if runs is not None and config is not None and not found and runs.finished(config):
+        _LOG.info("job %d is finished already: %s", number, cell.run)
+        earlier = [o for o in sweep.outcomes() if o["job"] == number and o["status"] == FINISHED]
+        if not earlier:
+            sweep.record(cell, {"status": FINISHED, "reason": "finished before this sweep", "seconds": 0.0})
+        return runs.objective(config)
+    if parallel > 1 and isinstance(config, TrainConfig) and config.training.threads is None:
+        config.training.threads = max(1, _cores() // parallel)
+
+    def work() -> int:
+        _refuse(found or find_problems(config) + missing_files(config))
+        for doubt in warnings(config):
+            _LOG.warning("%s", doubt)
+        return task(config) or 0
+
+    started = time.monotonic()
+    ended = (run_here if runs is None else run_apart)(work)
+    seconds = round(time.monotonic() - started, 1)
+    sweep.record(cell, {"status": ended.status, "reason": ended.reason, "seconds": seconds}, ended.trace)
+    if ended.status == STOPPED:
+        terminal.complain(ended.reason)
+        raise SystemExit(ended.code)
+    if ended.status == FAILED:
+        _LOG.error("job %d failed: %s", number, ended.reason)
+        return None
+    return None if runs is None else runs.objective(config)
 
 
-def _tell_outcomes(folder: Path) -> int:
+def _announce(sweep: Sweep, cell: Cell, config: Any, parallel: int) -> None:
+    """Which of how many, and when all will be done."""
+    minutes = config.training.max_minutes if isinstance(config, TrainConfig) else None
+    left = sweep.seconds_left(parallel, None if minutes is None else minutes * 60)
+    total = f" of {len(sweep.cells)}" if sweep.cells else ""
+    end = ""
+    if left is not None:
+        at = time.strftime("%a %H:%M", time.localtime(time.time() + left))
+        end = f" (all done in about {max(1, round(left / 60))} min, {at})"
+    _LOG.info("job %d: %d%s%s: %s", cell.job, cell.job + 1, total, end, sweep.name(cell.job, cell.words))
+
+
+def _jobs_at_once(runtime: Any) -> int:
+    """How many jobs the launcher runs at the same time on this machine."""
+    wanted = runtime.launcher.get("n_jobs", 1)
+    wanted = 1 if wanted is None else int(wanted)
+    return wanted if wanted >= 1 else max(1, _cores() + 1 + wanted)
+
+
+def _cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _tell_outcomes(sweep: Sweep) -> int:
     """Print one line per job of a finished sweep; 0 when all went well."""
-    outcomes = []
-    for path in folder.glob("*/outcome.json"):
-        outcomes.append(json.loads(path.read_text(encoding="utf-8")))
-    outcomes.sort(key=lambda outcome: int(outcome["job"]))
-    for outcome in outcomes:
-        good = outcome["status"] == "finished"
-        reason = "" if good else ": " + str(outcome["reason"]).replace("\n", os.linesep + "    ")
-        print(f"job {outcome['job']}  {outcome['status']}  {' '.join(outcome['words'])}{reason}")
-    print(f"{len(outcomes)} job{'s' * (len(outcomes) != 1)}; details in {folder}")
-    return int(not outcomes or any(outcome["status"] != "finished" for outcome in outcomes))
+    by_job = {int(outcome["job"]): outcome for outcome in sweep.outcomes()}
+    for cell in sweep.cells:
+        by_job.setdefault(cell.job, {"job": cell.job, "status": "not started", "words": cell.words})
+    for number, outcome in sorted(by_job.items()):
+        good = outcome["status"] == FINISHED
+        reason = "" if good else ": " + str(outcome.get("reason", "")).replace("\n", os.linesep + "    ")
+        print(
+            f"job {number}  {outcome['status']}  {sweep.name(number, outcome['words'])}{reason}".rstrip(": ")
+        )
+    print(f"{len(by_job)} job{'s' * (len(by_job) != 1)}; details in {sweep.folder}")
+    if any(outcome.get("run") for outcome in by_job.values()):
+        print(f"compare them: python -m mt.compare sweep={sweep.folder}")
+    return int(not by_job or any(outcome["status"] != FINISHED for outcome in by_job.values()))

@@ -35,7 +35,7 @@ from mt.config.run_config import load_config
 from mt.config.schema import TrainConfig
 from mt.config.store import register
 from mt.config.validate import Problem, find_problems, missing_files, range_fault
-from mt.config.words import Vocabulary, Words, did_you_mean, read_words, value_faults
+from mt.config.words import SWEEP_GROUP, Vocabulary, Words, did_you_mean, read_words, value_faults
 from mt.errors import UsageError
 
 ConfigT = TypeVar("ConfigT")
@@ -43,10 +43,14 @@ ConfigT = TypeVar("ConfigT")
 
 @dataclass
 class Checked(Generic[ConfigT]):
-    """The outcome of one composition: a configuration, or problems (or, without `relations`, both)."""
+    """The outcome of one composition: a configuration, or problems (or, without `relations`, both).
+
+    `draft` is the configuration even where there are problems, as far as it could be composed.
+    """
 
     config: ConfigT | None
     problems: list[Problem] = field(default_factory=list)
+    draft: ConfigT | None = None
 
 
 class Composition:
@@ -67,12 +71,12 @@ class Composition:
         return [CONFIG_DIR] + ([Path(self.config_dir)] if self.config_dir is not None else [])
 
     def groups(self) -> dict[str, list[str]]:
-        """Choices by group, for the groups that the root's defaults list has a place for."""
+        """Choices by group: those that the root's defaults list has a place for, and ready-made sweeps."""
         return {
             group: sorted(
                 {path.stem for folder in self._folders() for path in (folder / group).glob("*.yaml")}
             )
-            for group in self._groups
+            for group in [*self._groups, *([SWEEP_GROUP] if self.schema is TrainConfig else [])]
         }
 
     def _groups_of_hydra(self) -> dict[str, list[str]]:
@@ -84,6 +88,7 @@ class Composition:
 
     def read(self, typed: Sequence[str], multirun: bool) -> Words:
         """Parse and check the words themselves."""
+        typed = self._expanded(typed)
         asks_hydra = any(word.lstrip("+~").startswith("hydra") for word in typed)
         groups = self.groups() | (self._groups_of_hydra() if asks_hydra else {})
         node = OmegaConf.create()
@@ -117,13 +122,34 @@ class Composition:
     def _compose(self, words: Sequence[str]) -> DictConfig:
         return compose(self.config_name, list(words), return_hydra_config=True)
 
-    def sweep_folder(self, words: Words) -> str:
-        """Where Hydra will put a sweep, with the time of day filled in."""
-        return str(self._compose(self.jobs(words)[0].good).hydra.sweep.dir)
+    def sweep_folder(self, words: Words) -> tuple[str, bool]:
+        """Where Hydra will put a sweep, and whether that is a place that the user chose."""
+        plain = [word for word in words.good if word.startswith("hydra")]
+        folder = str(self._compose(plain).hydra.sweep.dir)
+        return folder, folder != str(self._compose([]).hydra.sweep.dir)
 
     def multirun_asked(self, words: Sequence[str]) -> bool:
-        """Whether ``hydra.mode`` asks for a sweep, as ``-m`` does."""
-        return any(word.startswith("hydra.mode=") and word.endswith("MULTIRUN") for word in words)
+        """Whether ``hydra.mode`` or ``+sweep`` asks for a sweep, as ``-m`` does."""
+        modes = any(word.startswith("hydra.mode=") and word.endswith("MULTIRUN") for word in words)
+        return modes or any(self._ready_made(word) for word in words)
+
+    def _ready_made(self, word: str) -> bool:
+        """Whether a word names a sweep of ``conf/sweep``."""
+        return word.partition("=")[0].lstrip("+") == SWEEP_GROUP and SWEEP_GROUP in self.groups()
+
+    def _expanded(self, typed: Sequence[str]) -> list[str]:
+        """The words with those of a ready-made sweep before them; what is given one by one wins.
+
+        As words of the command line they are checked, and known before Hydra starts.
+        """
+        named = ["+" + word.lstrip("+") for word in typed if self._ready_made(word)]
+        rest = [word for word in typed if not self._ready_made(word)]
+        if not named or not self._composes(named):
+            return [*named, *rest]
+        given = {word.partition("=")[0] for word in rest}
+        params = self._compose(named).hydra.sweeper.params or {}
+        swept = [f"{key}={value}" for key, value in params.items() if key not in given]
+        return [*named, *swept, *rest, "hydra.sweeper.params=null"]
 
     def check(self, words: Words, relations: bool = True) -> Checked[Any]:
         """Compose the good words, and look at the outcome.
@@ -144,14 +170,14 @@ class Composition:
         config, unresolved = to_dataclass(composed, self.schema)
         found += unresolved
         if config is None or not relations:
-            return Checked(config, found)
+            return Checked(config, found, config)
         if isinstance(config, TrainConfig) and config.resume is not None and os.path.isdir(config.resume):
             config = self._resumed(config, words)
         for problem in find_problems(config) + missing_files(config):
             # What follows from a slip that is reported already would only confuse.
             if not suspects & set(problem.keys):
                 found.append(problem)
-        return Checked(None if found else config, found)
+        return Checked(None if found else config, found, config)
 
     def _resumed(self, config: TrainConfig, words: Words) -> TrainConfig:
         """The stored configuration of a run, with what this command line gives put over it."""
@@ -171,15 +197,22 @@ class Composition:
         return stored
 
     def jobs(self, words: Words) -> list[Words]:
-        """The words of each job of a sweep, in the order the basic sweeper runs them."""
-        columns = []
+        """The words of each job of a sweep, in the order the basic sweeper runs them.
+
+        [] for other sweepers, which choose their jobs as they go.
+        """
+        sweeper = self._compose([word for word in words.good if word.startswith("hydra/")]).hydra.sweeper
+        if not str(sweeper.get("_target_")).endswith(".BasicSweeper"):
+            return []
+        columns: dict[str, list[str]] = {}  # of a key given twice, the last value in the first one's place
         for word, override in zip(words.good, words.overrides, strict=True):
+            if override.is_hydra_override():
+                continue
+            key = override.get_key_element()
+            columns[key] = [word]
             if override.is_discrete_sweep():
-                key = override.get_key_element()
-                columns.append([f"{key}={value}" for value in override.sweep_string_iterator()])
-            else:
-                columns.append([word])
-        return [Words(good=list(job)) for job in itertools.product(*columns)]
+                columns[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+        return [Words(good=list(job)) for job in itertools.product(*columns.values())]
 
     # ------------------------------------------------------------------ YAML files
 

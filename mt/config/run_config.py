@@ -36,6 +36,7 @@ NOT_THE_RESULT = frozenset(
         "runs",
         "run",
         "resume",
+        "stop_on_failure",
         "data.root",
         "data.cache",
         "tokenizer.threads",
@@ -168,6 +169,15 @@ def decides_the_result(key: str, config: TrainConfig) -> bool:
     if key == "training.save_every_steps":  # which checkpoints there are to be averaged
         return config.training.average_last > 1
     return key not in NOT_THE_RESULT
+
+
+def decisive_settings(config: TrainConfig) -> dict[str, str]:
+    """Every option that decides a run's result, but the seed, as a user would type it."""
+    return {
+        key: show(value_of(config, key))
+        for key in options(TrainConfig)
+        if key != "seed" and decides_the_result(key, config)
+    }
 
 
 def config_hash(config: TrainConfig) -> str:

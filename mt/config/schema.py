@@ -238,6 +238,16 @@ class OutputFormat(Enum):
     jsonl = "jsonl"
 
 
+class TableFormat(Enum):
+    """How `mt.compare` writes its table."""
+
+    text = "text"
+    markdown = "markdown"
+    csv = "csv"
+    json = "json"
+    latex = "latex"
+
+
 @dataclass
 class DataConfig:
     """The parallel corpus and what is kept of it."""
@@ -329,6 +339,9 @@ class ModelConfig:
     width: int = option(256, "size of a position's vector (d_model); rnn: of a decoder state", ge=1)
     heads: int = option(4, "transformer: attention heads; must divide width", ge=1)
     ffn_width: int = option(1024, "transformer: inner size of the feed-forward layers", ge=1)
+    match_parameters: Optional[int] = option(
+        None, "transformer: choose ffn_width so that the model has this many parameters, within 1 %", ge=1
+    )
     encoder_layers: int = option(4, "layers of the encoder", ge=1)
     decoder_layers: int = option(4, "layers of the decoder", ge=1)
     norm: Norm = option(Norm.pre, "transformer: pre (before each sublayer) or post (after each residual sum)")
@@ -532,6 +545,7 @@ class TrainConfig:
     resume: Optional[str] = option(
         None, "go on with the run in this folder, with its own configuration", path=True
     )
+    stop_on_failure: bool = option(False, "in a sweep (-m): start no further cell after one that failed")
 
 
 @dataclass
@@ -594,6 +608,42 @@ class EvaluateConfig:
     translations: Optional[str] = option(
         None, "folder for the translations that were scored, one file per test set", path=True
     )
+    invalid_utf8: InvalidUtf8 = option(
+        InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD"
+    )
+    lowercase: bool = option(False, "score without case (the signature says so)")
+    decoding: DecodingOverrides = option(DecodingOverrides, "the search")
+    device: str = option("auto", "auto, cpu, cuda or cuda:N")
+    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1)
+
+
+@dataclass
+class CompareConfig:
+    """`python -m mt.compare`."""
+
+    run: list[str] = option([], "run folders to compare (words without = mean the same)", path=True)
+    sweep_folder: Optional[str] = option(
+        None, "folder of a sweep: compare all of its cells (sweep=DIR means the same)", path=True
+    )
+    baseline: Optional[str] = option(
+        None, "variant that the others are tested against, by name or run folder; null = the first"
+    )
+    test_set: Optional[str] = option(
+        None, "named test set of the runs' data; null = the first that can be found, else the validation set"
+    )
+    data_root: Optional[str] = option(None, "folder of the corpus if it moved since training", path=True)
+    source: Optional[str] = option(None, "text file to translate instead of a named test set", path=True)
+    reference: list[str] = option([], "one or more reference files for source", path=True)
+    format: TableFormat = option(TableFormat.text, "text, markdown, csv, json or latex (booktabs)")
+    output: Optional[str] = option(None, "file for the table; null or - = standard output", path=True)
+    report: Optional[str] = option(
+        None, "also write everything, with pictures, into this one HTML file", path=True
+    )
+    examples: int = option(6, "test sentences whose translations the report shows side by side", ge=0)
+    maps: int = option(3, "test sentences whose attention the report shows side by side", ge=0)
+    min_seeds: int = option(3, "variants with fewer finished seeds than this are marked", ge=1)
+    bootstrap_samples: int = option(1000, "resamples of the paired bootstrap", ge=100)
+    randomization_trials: int = option(10000, "trials of the approximate randomization", ge=100)
     invalid_utf8: InvalidUtf8 = option(
         InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD"
     )

@@ -10,12 +10,13 @@ from typing import Any
 
 from hydra.core.config_store import ConfigStore
 
-from mt.config.schema import EvaluateConfig, TrainConfig, TranslateConfig
+from mt.config.schema import CompareConfig, EvaluateConfig, TrainConfig, TranslateConfig
 
 SCHEMAS: dict[str, type[Any]] = {
     "train_schema": TrainConfig,
     "translate_schema": TranslateConfig,
     "evaluate_schema": EvaluateConfig,
+    "compare_schema": CompareConfig,
 }
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from mt.config.fields import Option, assign, options, show, value_of
 from mt.config.schema import (
     AttentionConfig,
+    CompareConfig,
     CorpusKind,
     DataConfig,
     DecodingConfig,
@@ -43,8 +44,9 @@ from mt.config.schema import (
     TranslateConfig,
 )
 
-Config = TrainConfig | TranslateConfig | EvaluateConfig
+Config = TrainConfig | TranslateConfig | EvaluateConfig | CompareConfig
 
+_FOLDERS = ("run", "resume", "sweep_folder", "data.root", "data_root")
 # PAD, BOS, EOS and UNK, then one piece for each byte.
 _FIXED_PIECES = 4 + 256
 
@@ -131,9 +133,12 @@ def _relations(config: Config) -> Iterator[Problem]:
     elif isinstance(config, TranslateConfig):
         yield from _decoding(config.decoding)
         yield from _translate(config)
-    else:
+    elif isinstance(config, EvaluateConfig):
         yield from _decoding(config.decoding)
         yield from _evaluate(config)
+    else:
+        yield from _decoding(config.decoding)
+        yield from _compare(config)
 
 
 def _device(device: str) -> Iterator[Problem]:
@@ -445,6 +450,36 @@ def _evaluate(config: EvaluateConfig) -> Iterator[Problem]:
             )
 
 
+def _compare(config: CompareConfig) -> Iterator[Problem]:
+    if not config.run and config.sweep_folder is None:
+        yield Problem(
+            ("run", "sweep_folder"),
+            "nothing to compare: name run folders (python -m mt.compare runs/A runs/B), or a sweep with "
+            "sweep=DIR",
+        )
+    if config.run and config.sweep_folder is not None:
+        yield Problem(
+            ("run", "sweep_folder"),
+            f"run folders and sweep={config.sweep_folder}: give only one of the two",
+        )
+    if config.source is not None:
+        for key in ("test_set", "data_root"):
+            yield from _unread(key, getattr(config, key), f"source={config.source}")
+        if not config.reference:
+            yield Problem(
+                ("source", "reference"), f"source={config.source} needs reference=FILE to be scored against"
+            )
+    elif config.reference:
+        yield Problem(
+            ("reference", "source"),
+            f"reference={show(config.reference)} needs the text it belongs to: source=FILE",
+        )
+    if config.report is None:
+        for key in ("examples", "maps"):
+            default = options(CompareConfig)[key].default
+            yield from _unread(key, getattr(config, key), "report=null (they are parts of it)", default)
+
+
 def missing_files(config: Config) -> list[Problem]:
     """Inputs that a configuration names and that are not there.
 
@@ -457,8 +492,10 @@ def missing_files(config: Config) -> list[Problem]:
             keys.remove("data.cache")
     elif isinstance(config, TranslateConfig):
         keys = ["run", "checkpoint", "tokenizer_folder", "input"]
-    else:
+    elif isinstance(config, EvaluateConfig):
         keys = ["run", "checkpoint", "data_root", "source", "reference", "hypothesis"]
+    else:
+        keys = ["run", "sweep_folder", "data_root", "source", "reference"]
     found: list[Problem] = []
     for key in keys:
         value = value_of(config, key)
@@ -467,15 +504,19 @@ def missing_files(config: Config) -> list[Problem]:
                 continue
             if (key == "input" and path == "-") or os.path.exists(path):
                 continue
-            if key == "checkpoint" and _inside_run(config, path):
+            if key == "checkpoint" and not isinstance(config, CompareConfig) and _inside_run(config, path):
                 continue
-            kind = "folder" if key in ("run", "resume", "data.root", "data_root") else "file or folder"
+            kind = (
+                "folder"
+                if key in ("run", "resume", "sweep_folder", "data.root", "data_root")
+                else "file or folder"
+            )
             place = "" if os.path.isabs(path) else f" (relative to {os.getcwd()})"
             found.append(Problem((key,), f"{key}={path}: no such {kind}{place}"))
     return found
 
 
-def _inside_run(config: Config, checkpoint: str) -> bool:
+def _inside_run(config: TrainConfig | TranslateConfig | EvaluateConfig, checkpoint: str) -> bool:
     """A checkpoint may be given by its name in the run folder, or by a path."""
     run = config.run
     places = (

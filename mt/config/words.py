@@ -63,6 +63,8 @@ _ELSEWHERE = {
 }
 
 OPTIONAL_GROUPS = ("experiment",)
+# Ready-made sweeps: a group that no run has a choice of, so that it is written with a plus.
+SWEEP_GROUP = "sweep"
 
 
 @dataclass(frozen=True)
@@ -343,7 +345,7 @@ def _group_faults(word: str, override: Override, vocabulary: Vocabulary) -> Iter
         if not removable:
             yield Problem((group,), f"{word}: every run has one choice of {group}; write {group}=CHOICE")
         return
-    if override.is_add():
+    if override.is_add() and group != SWEEP_GROUP:
         yield Problem((group,), f"{word}: {group} exists already; leave the + out")
     for value in _values(override):
         for choice in value if isinstance(value, list) else [value]:

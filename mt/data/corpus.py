@@ -10,6 +10,8 @@ Not in here: reading, and what a line is.
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import hashlib
 import http.client
 import logging
@@ -168,6 +170,19 @@ def local_test_sets(config: DataConfig) -> dict[str, tuple[Path, Path]]:
         for name in test_set_names(config)
     }
     return {name: (source, target) for name, (source, target) in found.items() if source and target}
+
+
+def moved(config: DataConfig, root: Path) -> DataConfig:
+    """The corpus with its files in the folder `root`, under the names they had."""
+    if config.kind is not CorpusKind.files:
+        return dataclasses.replace(config, root=str(root))
+    changed = copy.copy(config)
+    for split in ("train", "valid", "test"):
+        for side in ("source", "target"):
+            path = getattr(config, f"{split}_{side}")
+            if path is not None:
+                setattr(changed, f"{split}_{side}", str(root / Path(path).name))
+    return changed
 
 
 # These are functions that pytest must not collect where they are imported.

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import torch
+
 from mt.config.schema import AttentionConfig, ModelConfig, ModelKind
+from mt.errors import ConfigError
 from mt.models.rnn import Rnn
-from mt.models.seq2seq import Seq2Seq
+from mt.models.seq2seq import Seq2Seq, parameter_count
 from mt.models.transformer import Transformer
+
+MATCHED_WITHIN = 0.01
+"""How far `ModelConfig.match_parameters` may be missed, as a share of it."""
 
 
 def build_model(
@@ -18,10 +26,53 @@ def build_model(
 
     Raises:
         ValueError: all embeddings are tied but the vocabularies differ in size.
+        ConfigError: no width of the feed-forward layers gives ``match_parameters``.
     """
     if model.tie_embeddings.value == "all" and source_size != target_size:
         raise ValueError(
             f"tied embeddings need one vocabulary; source has {source_size} pieces, target {target_size}"
         )
+    if model.match_parameters is not None:
+        width = matching_width(model, attention, source_size, target_size)
+        model = dataclasses.replace(model, ffn_width=width)
+    return _of_kind(model, attention, source_size, target_size)
+
+
+def _of_kind(model: ModelConfig, attention: AttentionConfig, source_size: int, target_size: int) -> Seq2Seq:
     kind = Rnn if model.kind is ModelKind.rnn else Transformer
     return kind(model, attention, source_size, target_size)
+
+
+def matching_width(model: ModelConfig, attention: AttentionConfig, source_size: int, target_size: int) -> int:
+    """The `ffn_width` with which a model has `match_parameters` parameters, as nearly as it can.
+
+    Variants of different size can then be compared without one of them simply being larger. The number
+    of parameters is a + b·ffn_width, and two models without memory tell a and b.
+
+    Raises:
+        ConfigError: the nearest width misses by more than 1 %, or the model has no feed-forward layers.
+    """
+    assert model.match_parameters is not None
+    counts = []
+    for width in (1, 2):
+        with torch.device("meta"), torch.random.fork_rng(devices=[]):
+            shape = dataclasses.replace(model, ffn_width=width)
+            counts.append(parameter_count(_of_kind(shape, attention, source_size, target_size)))
+    slope = counts[1] - counts[0]
+    if slope == 0:
+        raise ConfigError(
+            [
+                f"model.match_parameters={model.match_parameters}: model.kind={model.kind.name} has no "
+                "feed-forward layers whose width could be chosen; leave it out"
+            ]
+        )
+    width = max(1, round(1 + (model.match_parameters - counts[0]) / slope))
+    reached = counts[0] + (width - 1) * slope
+    if abs(reached - model.match_parameters) > MATCHED_WITHIN * model.match_parameters:
+        raise ConfigError(
+            [
+                f"model.match_parameters={model.match_parameters}: the nearest possible number is "
+                f"{reached:,} (model.ffn_width={width}); choose another number, model.width or depth"
+            ]
+        )
+    return width

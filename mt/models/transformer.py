@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import cast
 
 import torch
@@ -27,6 +28,7 @@ from mt.kernels.dropout import Dropout
 from mt.kernels.feed_forward import feed_forward
 from mt.kernels.linear import Columns, Linear, linear
 from mt.kernels.packing import Packing
+from mt.kernels.randomness import apart
 from mt.models.positions import PositionEncoding
 from mt.models.seq2seq import Seq2Seq, State
 
@@ -40,8 +42,10 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = Linear(config.width, config.ffn_width)
-        self.outer = Linear(config.ffn_width, config.width)
+        # A width that was matched to a number of parameters must not change the values of other layers.
+        with apart() if config.match_parameters is not None else nullcontext():
+            self.inner = Linear(config.width, config.ffn_width)
+            self.outer = Linear(config.ffn_width, config.width)
         self.activation = F.relu if config.activation is Activation.relu else F.gelu
         self.dropout = Dropout(config.activation_dropout)
 

@@ -117,7 +117,7 @@ def _environment(device: torch.device) -> dict[str, Any]:
             versions[package] = metadata.version(package)
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "command": list(sys.argv),
+        "command": list(sys.orig_argv),  # Hydra changes sys.argv
         "python": platform.python_version(),
         "system": platform.platform(),
         "device": str(device),

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mt.compare import _folders_as_option
 from mt.config.composition import open_hydra
 from mt.config.fields import options
-from mt.config.schema import EvaluateConfig, TrainConfig, TranslateConfig
+from mt.config.schema import CompareConfig, EvaluateConfig, TrainConfig, TranslateConfig
 from mt.config.words import one_as_list
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +51,7 @@ def commands_in(lines: str) -> list[list[str]]:
 
 
 def test_there_are_commands() -> None:
-    assert {command[0] for command in commands()} == {"mt.prepare", "mt.train", "mt.translate", "mt.evaluate"}
+    assert {command[0] for command in commands()} == set(SCHEMAS)
 
 
 SCHEMAS = {
@@ -58,6 +59,7 @@ SCHEMAS = {
     "mt.train": (TrainConfig, "train"),
     "mt.translate": (TranslateConfig, "translate"),
     "mt.evaluate": (EvaluateConfig, "evaluate"),
+    "mt.compare": (CompareConfig, "compare"),
 }
 
 
@@ -71,6 +73,8 @@ def test_a_command_composes(command: list[str]) -> None:
     words = command[1 : command.index("--")] if "--" in command else command[1:]
     sweep = "-m" in words
     words = [word for word in words if word not in ("-m", "--cfg", "job", "--help")]
+    if command[0] == "mt.compare":
+        words = _folders_as_option(words)
     for key in ("reference", "heatmap"):
         words = one_as_list(words, key)
     with open_hydra(*SCHEMAS[command[0]]) as composition:
@@ -92,7 +96,11 @@ def test_files_exist() -> None:
 
 
 def test_named_options_exist() -> None:
-    known = {key for schema in (TrainConfig, TranslateConfig, EvaluateConfig) for key in options(schema)}
+    known = {
+        key
+        for schema in (TrainConfig, TranslateConfig, EvaluateConfig, CompareConfig)
+        for key in options(schema)
+    }
     sections = "data|tokenizer|model|attention|optimizer|schedule|training|decoding"
     named = set(re.findall(rf"(?<![\w./-])((?:{sections})\.[a-z_0-9]+)\b(?!\.)", README))
     named -= {"data.json", "model.json", "model.safetensors"}

@@ -13,6 +13,7 @@ from mt.config.fields import Option, assign, options, sections, show, value_of
 from mt.config.paths import CONFIG_DIR
 from mt.config.schema import (
     AttentionConfig,
+    CompareConfig,
     CorpusKind,
     EvaluateConfig,
     Heads,
@@ -23,11 +24,16 @@ from mt.config.schema import (
 from mt.config.validate import find_problems, warnings
 
 FILES = sorted(path.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.rglob("*.yaml"))
-CHOICES = [name.removesuffix(".yaml").split("/") for name in FILES if name.count("/") == 1]
+CHOICES = [
+    name.removesuffix(".yaml").split("/")
+    for name in FILES
+    if name.count("/") == 1 and not name.startswith("sweep/")  # those are many configurations: test_sweeps.py
+]
 SCHEMAS: dict[str, type[Any]] = {
     "train": TrainConfig,
     "translate": TranslateConfig,
     "evaluate": EvaluateConfig,
+    "compare": CompareConfig,
 }
 
 

@@ -82,7 +82,7 @@ def test_the_installed_copy_is_what_runs_and_finds_its_files(installed: Path, tm
     assert lines == [str(installed / "mt" / name) for name in ("__init__.py", "conf", "data/demo")]
 
 
-@pytest.mark.parametrize("command", ["prepare", "train", "translate", "evaluate"])
+@pytest.mark.parametrize("command", ["prepare", "train", "translate", "evaluate", "compare"])
 def test_every_command_answers_from_anywhere(command: str, installed: Path, tmp_path: Path) -> None:
     done = run(installed, tmp_path, "-m", f"mt.{command}", "--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,100 @@
+"""Translations kept in the run folder, so that a test set is translated once.
+
+Contract: `translate_kept` gives what the `Translator` makes of some lines with a run's final model. The
+result stays in ``RUN/translations/``, in a file named after the hash of all it depends on: the weights,
+the options of the search, the lines. Anything else in that place, or a damaged file, is translated again.
+A run folder that cannot be written to is no fault.
+
+Not in here: which lines, and what the translations are for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mt.config.run_config import to_dict
+from mt.config.schema import DecodingConfig
+from mt.decoding.loading import load_run
+from mt.decoding.translator import Translator
+from mt.files import write_whole
+from mt.models.storage import WEIGHTS_FILE, sha256_of
+
+logger = logging.getLogger("mt.decoding.kept")
+
+FOLDER = "translations"
+# A sentence's translation does not depend on what it is batched with.
+_NO_PART = ("batch_tokens", "n_best")
+
+
+@dataclass(frozen=True)
+class KeptTranslations:
+    """The translation of each line, and the seconds that the search took for all."""
+
+    lines: list[str]
+    seconds: float
+
+
+def translate_kept(
+    run: Path, lines: Sequence[str], options: DecodingConfig, device: torch.device
+) -> KeptTranslations:
+    """One translation per line, from the run's folder or made now.
+
+    Raises:
+        CheckpointError, TokenizerError: the run has no final model that can be used.
+        MTError: it cannot translate.
+    """
+    weights = run / WEIGHTS_FILE
+    identity: dict[str, Any] = {
+        "weights": sha256_of(weights) if weights.is_file() else None,
+        "decoding": {key: value for key, value in to_dict(options).items() if key not in _NO_PART},
+        "sources": hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest(),
+    }
+    text = json.dumps(identity, sort_keys=True)
+    path = run / FOLDER / f"{hashlib.sha256(text.encode('utf-8')).hexdigest()[:16]}.json"
+    found = _read(path, identity, len(lines))
+    if found is None:
+        found = _translate(run, lines, options, device)
+        _keep(path, {**identity, **dataclasses.asdict(found)})
+    return found
+
+
+def _translate(
+    run: Path, lines: Sequence[str], options: DecodingConfig, device: torch.device
+) -> KeptTranslations:
+    loaded = load_run(run, device=device)
+    translator = Translator(loaded.model, loaded.tokenizer, dataclasses.replace(options, n_best=1), device)
+    begin = time.perf_counter()
+    found = [translation.text for translation in translator.translate(lines)]
+    seconds = time.perf_counter() - begin
+    for warning in translator.report.warnings():
+        logger.warning("%s: %s", run, warning)
+    return KeptTranslations(found, seconds)
+
+
+def _read(path: Path, identity: dict[str, Any], count: int) -> KeptTranslations | None:
+    try:
+        content = json.loads(path.read_bytes())
+        lines, seconds = content["lines"], float(content["seconds"])
+        same = all(content[key] == value for key, value in identity.items())
+        whole = len(lines) == count and all(isinstance(line, str) and "\n" not in line for line in lines)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return KeptTranslations(lines, seconds) if same and whole else None
+
+
+def _keep(path: Path, content: dict[str, Any]) -> None:
+    try:
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
+    except OSError as error:
+        logger.warning("the translations are not kept: %s: %s", path, error.strerror or error)
