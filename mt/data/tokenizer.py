@@ -21,6 +21,7 @@ import io
 import itertools
 import json
 import re
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -445,7 +446,8 @@ def _train(config: TokenizerConfig, texts: Callable[[], Iterator[str]], side: st
     written = io.BytesIO()
     pad, bos, eos, unk = piece_model.SPECIALS
     try:
-        sentencepiece.SentencePieceTrainer.train(
+        _interruptibly(
+            sentencepiece.SentencePieceTrainer.train,
             sentence_iterator=itertools.chain([first], parts),
             model_writer=written,
             model_type=config.model.value,
@@ -530,6 +532,27 @@ def _training_parts(texts: Iterator[str], rare: dict[int, str]) -> Iterator[str]
             text = text[cut:].lstrip(" ")
         if text:
             yield text
+
+
+def _interruptibly(work: Callable[..., object], **arguments: object) -> None:
+    """Call a long function of the library's in such a way that a signal need not wait for its end.
+
+    Python handles signals in the main thread alone, and between two steps of its own only.
+    """
+    failures: list[Exception] = []
+
+    def run() -> None:
+        try:
+            work(**arguments)
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="mt-tokenizer", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    if failures:
+        raise failures[0]
 
 
 def _training_error(config: TokenizerConfig, side: str, reason: str) -> TokenizerError:
