@@ -221,7 +221,9 @@ class Trainer:
         self.config, self.folder, self.prepared = config, folder, prepared
         self.device, self.budget = device, budget
         self.checkpoints = folder / run_folder.CHECKPOINTS
-        self.validator = Validator(config, prepared, device, training.batch_tokens, self.world)
+        self.validator = Validator(
+            config, prepared, device, training.batch_tokens, self.world, self._signals.may_halt
+        )
         seed_weights(config.seed)
         tokenizer = prepared.tokenizer
         self.model: Seq2Seq = build_model(
@@ -632,7 +634,7 @@ class Trainer:
         training, progress = self.config.training, self.progress
         set_precision(self.model, Precision.fp32)  # as mt.evaluate translates
         try:
-            result = self.validator.validate(self.model, self._signals.may_halt)
+            result = self.validator.validate(self.model)
             samples = self.validator.samples(result, training.samples)
             self._tracker.record(kind, progress.step, {"epoch": progress.epochs, **result.metrics()})
             self._tracker.samples(progress.step, samples)

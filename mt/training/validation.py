@@ -69,6 +69,7 @@ class Validator:
     Args:
         tokens: pairs of this many target positions, padding included, are scored together.
         world: the processes that share the work.
+        breakable: stands around what a signal may break off.
 
     Raises:
         DataError: no pair fits the model although the loss decides which checkpoint is best.
@@ -81,8 +82,10 @@ class Validator:
         device: torch.device,
         tokens: int,
         world: World | None = None,
+        breakable: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         self.config = config
+        self._breakable = breakable
         self.world = world or World()
         self.prepared = prepared
         self.device = device
@@ -99,25 +102,18 @@ class Validator:
                 f"model.max_positions={config.model.max_positions}"
             )
 
-    def validate(
-        self,
-        model: Seq2Seq,
-        breakable: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
-    ) -> Validation:
+    def validate(self, model: Seq2Seq) -> Validation:
         """Loss and BLEU of `model`, whose mode (training or not) is restored.
 
         The ranks share the batches and the sentences; each gets the whole result.
 
-        Args:
-            breakable: around what a signal may break off.
-
         Raises:
-            Halted: it was broken off, on any rank.
+            Halted: a signal broke it off, on any rank.
         """
         rank, size = self.world.rank, self.world.size
 
         def own_part() -> tuple[list[float], list[str]]:
-            with breakable():
+            with self._breakable():
                 return (
                     self._losses(model, self.batches[rank::size]),
                     self._translate(model, self.sources[rank::size]),

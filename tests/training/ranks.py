@@ -13,6 +13,7 @@ from queue import Empty
 from typing import Any
 
 import torch
+import torch._dynamo  # every optimizer does: once here instead of once in each process
 
 Work = Callable[[int], Any]
 
