@@ -26,6 +26,9 @@ from mt.errors import MTError
 
 _LOGGER = logging.getLogger("mt")
 
+# The name of a thread that may be left behind in a library's code.
+LIBRARY_THREAD = "mt-library"
+
 # Not ours to prevent, and without a word from the room that met them: disk full, not allowed, and so on.
 _MACHINE_FAULTS = frozenset({errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT, errno.EIO})
 
@@ -82,6 +85,17 @@ def complain(message: str) -> None:
 
 def guarded(command: Callable[[], int]) -> int:
     """Run a command to its exit code; nothing it raises gets past here."""
+    code = _guarded(command)
+    if any(thread.name == LIBRARY_THREAD for thread in threading.enumerate()):
+        # Broken off while a library works in C++: the usual end of a process would abort there.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    return code
+
+
+def _guarded(command: Callable[[], int]) -> int:
     try:
         with _terminate_as_exit():
             code = command()

@@ -32,6 +32,7 @@ from typing import Any, Literal
 import sentencepiece
 
 from mt.config.schema import Normalization, TokenizerConfig
+from mt.config.terminal import LIBRARY_THREAD
 from mt.data import piece_model
 from mt.data.lines import clean_line, one_line
 from mt.data.piece_model import Kind, PieceModel
@@ -446,8 +447,7 @@ def _train(config: TokenizerConfig, texts: Callable[[], Iterator[str]], side: st
     written = io.BytesIO()
     pad, bos, eos, unk = piece_model.SPECIALS
     try:
-        _interruptibly(
-            sentencepiece.SentencePieceTrainer.train,
+        _train_interruptibly(
             sentence_iterator=itertools.chain([first], parts),
             model_writer=written,
             model_type=config.model.value,
@@ -534,8 +534,8 @@ def _training_parts(texts: Iterator[str], rare: dict[int, str]) -> Iterator[str]
             yield text
 
 
-def _interruptibly(work: Callable[..., object], **arguments: object) -> None:
-    """Call a long function of the library's in such a way that a signal need not wait for its end.
+def _train_interruptibly(**options: object) -> None:
+    """SentencePiece's training, in such a way that a signal need not wait for its end.
 
     Python handles signals in the main thread alone, and between two steps of its own only.
     """
@@ -543,11 +543,11 @@ def _interruptibly(work: Callable[..., object], **arguments: object) -> None:
 
     def run() -> None:
         try:
-            work(**arguments)
+            sentencepiece.SentencePieceTrainer.train(**options)
         except Exception as error:
             failures.append(error)
 
-    thread = threading.Thread(target=run, name="mt-tokenizer", daemon=True)
+    thread = threading.Thread(target=run, name=LIBRARY_THREAD, daemon=True)
     thread.start()
     while thread.is_alive():
         thread.join(0.1)

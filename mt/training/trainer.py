@@ -21,6 +21,7 @@ import itertools
 import json
 import logging
 import math
+import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -142,6 +143,8 @@ def train(config: TrainConfig, folder: Path) -> TrainResult:
 
 def _train(config: TrainConfig, folder: Path, world: World, signals: Signals) -> TrainResult:
     budget = Budget.of(config.training)
+    # PyTorch makes this folder with the first optimizer, else among the system's temporary files.
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(config.data.cache).absolute() / "torchinductor"))
     done = stored = None
     if world.first:
         run_folder.check_usable(folder)
