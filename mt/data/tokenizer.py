@@ -534,7 +534,7 @@ def _training_parts(texts: Iterator[str], rare: dict[int, str]) -> Iterator[str]
             yield text
 
 
-def _train_interruptibly(**options: object) -> None:
+def _train_interruptibly(**options: Any) -> None:
     """SentencePiece's training, in such a way that a signal need not wait for its end.
 
     Python handles signals in the main thread alone, and between two steps of its own only.

@@ -28,6 +28,7 @@ from typing import Protocol, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from mt.config.schema import TrainConfig
@@ -227,8 +228,8 @@ def joined(config: TrainConfig) -> Iterator[World]:
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     with _loss_noticed():
         store, _, _ = next(rendezvous("env://", timeout=wait))
-        # torchrun's store outlives a restart of its processes; what the dead ones left in it must not be found.
-        store = dist.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+        # torchrun's store outlives a restart of its processes; what the dead ones left must not be found.
+        store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=wait)
     room = logging.getLogger("mt")
     level = room.level

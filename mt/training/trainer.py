@@ -144,7 +144,9 @@ def train(config: TrainConfig, folder: Path) -> TrainResult:
 def _train(config: TrainConfig, folder: Path, world: World, signals: Signals) -> TrainResult:
     budget = Budget.of(config.training)
     # PyTorch makes this folder with the first optimizer, else among the system's temporary files.
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(config.data.cache).absolute() / "torchinductor"))
+    os.environ.setdefault(
+        "TORCHINDUCTOR_CACHE_DIR", str(Path(config.data.cache).absolute() / "torchinductor")
+    )
     done = stored = None
     if world.first:
         run_folder.check_usable(folder)
@@ -744,7 +746,7 @@ class Trainer:
         before = progress.world_size
         if progress.change_world(self.world.size):
             logger.info(
-                "%d process(es) instead of %d; every pair is still seen once per epoch, but the batches differ",
+                "%d process(es) instead of %d: every pair once per epoch as before, in other batches",
                 self.world.size, before,
             )  # fmt: skip
         if progress.threads != torch.get_num_threads():
@@ -997,7 +999,7 @@ def _finished(folder: Path) -> TrainResult | None:
         return None
     try:
         return TrainResult(**json.loads(path.read_bytes()), folder=folder, already_finished=True)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error}); delete it to finish the run again") from error
 
 

@@ -279,7 +279,14 @@ def test_each_pair_once_however_often_the_number_of_processes_changes(pairs, siz
         try:
             plans = [
                 plan_epoch(
-                    source, target, batch_tokens=40, seed=7, epoch=1, rank=rank, world_size=size, earlier=earlier
+                    source,
+                    target,
+                    batch_tokens=40,
+                    seed=7,
+                    epoch=1,
+                    rank=rank,
+                    world_size=size,
+                    earlier=earlier,
                 )
                 for rank in range(size)
             ]

@@ -101,7 +101,9 @@ def damage(draw: st.DrawFn) -> Callable[[bytes], bytes]:
     junk = draw(
         st.one_of(
             st.binary(max_size=20),
-            st.sampled_from([b"\xff" * 8, b"[" * 3000, b"{", b"null", b"1e999", b"-1", b"\x00", b"&a [*a]", b"!!x "]),
+            st.sampled_from(
+                [b"\xff" * 8, b"[" * 3000, b"{", b"null", b"1e999", b"-1", b"\x00", b"&a [*a]", b"!!x "]
+            ),
         )
     )
 

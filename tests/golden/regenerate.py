@@ -6,6 +6,7 @@ version that made it, stopped in the middle.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -38,9 +39,12 @@ STEPS = 12
 FAMILIES: dict[str, dict[str, Any]] = {
     "transformer": {},
     "transformer, post-norm, gelu, rotary": {
-        "model__norm": Norm.post, "model__activation": Activation.gelu, "model__positions": Positions.rotary,
+        "model__norm": Norm.post, "model__activation": Activation.gelu,
+        "model__positions": Positions.rotary,
     },
-    "transformer, dot attention, muon": {"attention__score": ScoreKind.dot, "optimizer__kind": OptimizerKind.muon},
+    "transformer, dot attention, muon": {
+        "attention__score": ScoreKind.dot, "optimizer__kind": OptimizerKind.muon,
+    },
 }  # fmt: skip
 
 
@@ -87,10 +91,8 @@ def main() -> None:
         LOSSES.write_text(json.dumps(curves, indent=1) + "\n", encoding="utf-8")
         shutil.copy(work / "transformer" / "result.json", END)
         stop_at(7)
-        try:
+        with contextlib.suppress(Interrupted):
             train(golden_config(), work / "run")
-        except Interrupted:
-            pass
         shutil.rmtree(RUN, ignore_errors=True)
         # The model of step 6, as a finished run has one, so that it can be translated with.
         for file in ("model.safetensors", "model.json"):

@@ -1,4 +1,4 @@
-"""Numbers and files of this version, kept: a change of either is seen, and has to be meant (`make golden`)."""
+"""Numbers and files of this version, kept: a change of either has to be meant (`make golden`)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_a_stored_run_is_loaded_and_translates(tmp_path: Path) -> None:
     shutil.copytree(RUN, folder)
     (folder / "result.json").write_text("{}", encoding="utf-8")  # its presence says that the run is finished
     run = load_run(folder)
-    found = Translator(run.model, run.tokenizer, run.config.decoding, torch.device("cpu")).translate(["un chat", ""])
+    found = Translator(run.model, run.tokenizer, run.config.decoding, torch.device("cpu")).translate(
+        ["un chat", ""]
+    )
     assert len(found) == 2 and "\n" not in found[0].text
 
 
@@ -58,5 +60,9 @@ def test_a_stored_run_goes_on_to_the_end_that_was_kept(tmp_path: Path) -> None:
     use(Tokenizer.load(folder / "tokenizer"))
     result = train(golden_config(), folder)
     kept = json.loads(END.read_bytes())
-    assert (result.step, result.tokens, result.model_step) == (kept["step"], kept["tokens"], kept["model_step"])
+    assert (result.step, result.tokens, result.model_step) == (
+        kept["step"],
+        kept["tokens"],
+        kept["model_step"],
+    )
     assert result.metrics["nll"] == pytest.approx(kept["metrics"]["nll"], **CLOSE)

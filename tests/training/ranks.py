@@ -41,7 +41,7 @@ def place(rank: int, size: int, port: int) -> dict[str, str]:
 
 
 def run_ranks(size: int, work: Work, *, ends: set[int] | None = None, seconds: float = 60.0) -> list[Any]:
-    """Call ``work(rank)`` in `size` processes; what each returns, or `Raised`; None for one that is not waited for.
+    """Call ``work(rank)`` in `size` processes: what each returns, or `Raised`; None for one not waited for.
 
     Args:
         ends: the ranks that are waited for, all by default; the others are killed then.

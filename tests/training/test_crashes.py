@@ -272,7 +272,9 @@ def test_no_space_or_quota_at_a_byte(
 
     opened = Path.open
     monkeypatch.setattr(
-        Path, "open", lambda self, mode="r", *a, **k: (Full if mode == "xb" else lambda f: f)(opened(self, mode, *a, **k))
+        Path,
+        "open",
+        lambda self, mode="r", *a, **k: (Full if mode == "xb" else lambda f: f)(opened(self, mode, *a, **k)),
     )
     with pytest.raises(CheckpointError, match=r"no space left for .*step-00000002.*MB|step-00000002"):
         saved(tmp_path, 2)
@@ -296,7 +298,9 @@ def damages(seed: int) -> Iterator[tuple[str, Callable[[bytes], bytes | None]]]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_damage_at_random_places_is_found(tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: int) -> None:
+def test_damage_at_random_places_is_found(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: int
+) -> None:
     saved(tmp_path / "good", 1)
     saved(tmp_path / "good", 2)
     names = sorted(path.name for path in (tmp_path / "good" / "step-00000002").iterdir())

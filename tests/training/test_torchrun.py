@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,14 @@ from mt.training import checkpoint
 from tests.training.world import pairs
 
 ROOT = Path(__file__).parents[2]
-TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1", "-m", "mt.train")
+TORCHRUN = (
+    "torch.distributed.run",
+    "--standalone",
+    "--nproc-per-node=2",
+    "--max-restarts=1",
+    "-m",
+    "mt.train",
+)
 
 
 def corpus(folder: Path, count: int = 300) -> list[str]:
@@ -48,10 +55,8 @@ def started(words: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         for child in (*children(process.pid).values(), process.pid):
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         process.communicate()
 
 
@@ -60,7 +65,9 @@ def children(parent: int) -> dict[str, int]:
     found = {}
     for path in Path("/proc").iterdir():
         try:
-            if path.name.isdigit() and f"\nPPid:\t{parent}\n" in (path / "status").read_text(encoding="ascii"):
+            if path.name.isdigit() and f"\nPPid:\t{parent}\n" in (path / "status").read_text(
+                encoding="ascii"
+            ):
                 names = dict(e.split("=", 1) for e in (path / "environ").read_text().split("\0") if "=" in e)
                 found[names.get("RANK", path.name)] = int(path.name)
         except OSError:
@@ -91,7 +98,9 @@ def test_torchrun_restarts_a_killed_process_and_the_run_goes_on(tmp_path: Path) 
     assert process.returncode == 0, output
     assert "going on with the run in run after step" in output and "local_rank: 1" in output
     assert json.loads((tmp_path / "run" / "result.json").read_bytes())["step"] == 400
-    steps = [json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    steps = [
+        json.loads(line)["step"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    ]
     assert steps == sorted(steps) and output.count("finished (steps)") == 1
 
 
@@ -121,7 +130,9 @@ def test_a_signal_while_the_data_is_prepared(tmp_path: Path, name: str) -> None:
     choose = random.Random(0)
     options = corpus(tmp_path / "corpus")
     for side in ("source", "target"):
-        text = (" ".join("".join(choose.choices("abcdefghij", k=5)) for _ in range(20)) for _ in range(20_000))
+        text = (
+            " ".join("".join(choose.choices("abcdefghij", k=5)) for _ in range(20)) for _ in range(20_000)
+        )
         (tmp_path / "corpus" / f"train.{side}").write_text("\n".join(text) + "\n", encoding="utf-8")
     options = [*options, "run=run", "training.max_steps=5", "tokenizer.vocab_size=8000"]
     number = getattr(signal, name)
