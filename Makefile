@@ -17,7 +17,7 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
-.PHONY: help demo setup test slow lint type check bench clean
+.PHONY: help demo setup test slow lint type check bench golden clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -64,6 +64,9 @@ check: lint type test ## everything a change has to pass
 
 bench: setup ## measure training speed here (against Hugging Face too: see scripts/bench_train.py --help)
 	$(BIN)/python scripts/bench_train.py $(BENCH_ARGS)
+
+golden: setup ## make the kept losses and the kept run anew, when a change of them is meant
+	$(BIN)/python -m tests.golden.regenerate
 
 clean: ## remove what can be made again (not .venv, runs and downloads)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

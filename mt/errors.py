@@ -13,9 +13,14 @@ from collections.abc import Sequence
 
 
 class MTError(Exception):
-    """A problem the user can solve; the message is complete and stands alone."""
+    """A problem the user can solve; the message is complete and stands alone.
+
+    Attributes:
+        everywhere: all processes of a run meet it at once, so that one of them has to tell it.
+    """
 
     exit_code = 1
+    everywhere = False
 
 
 class UsageError(MTError):
@@ -32,6 +37,7 @@ class ConfigError(MTError):
     """
 
     exit_code = 2
+    everywhere = True
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)

@@ -89,6 +89,8 @@ def _compose_and_run(
             print(_help(composition, task, schema), end="")
             return 0
         multirun = flags.multirun or composition.multirun_asked(flags.words)
+        if multirun and os.environ.get("WORLD_SIZE", "1") != "1":
+            raise UsageError("torchrun starts the processes of one run; start a sweep (-m) without it")
         words = composition.read(flags.words, multirun)
         if multirun and flags.cfg is None:
             sweep = _checked_sweep(composition, words, runs)

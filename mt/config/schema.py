@@ -485,6 +485,9 @@ class TrainingConfig:
     log_every_steps: int = option(50, "updates between log lines and metric points", ge=1)
     prefetch_batches: int = option(8, "batches made ahead in the background; 0 = none", ge=0)
     threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1)
+    timeout_seconds: int = option(
+        600, "torchrun: give up when another process does not answer for so long", ge=1
+    )
     samples: int = option(4, "validation sentences shown as translations and attention maps", ge=0)
     tensorboard: bool = option(True, "write TensorBoard events into the run folder")
     progress: bool = option(True, "show a progress bar on a terminal (log lines elsewhere)")

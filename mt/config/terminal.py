@@ -2,7 +2,8 @@
 
 Contract: `set_up` makes standard output and error UTF-8 whatever the locale, and sends the ``mt``
 loggers to standard error. `guarded` runs a command and turns whatever ends it into an exit code:
-0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated. Standard output is left to results.
+0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated (138 by SIGUSR1). Standard output is left
+to results.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from typing import TextIO
 from mt.errors import MTError
 
 _LOGGER = logging.getLogger("mt")
+
+# The name of a thread that may be left behind in a library's code.
+LIBRARY_THREAD = "mt-library"
 
 # Not ours to prevent, and without a word from the room that met them: disk full, not allowed, and so on.
 _MACHINE_FAULTS = frozenset({errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT, errno.EIO})
@@ -81,6 +85,17 @@ def complain(message: str) -> None:
 
 def guarded(command: Callable[[], int]) -> int:
     """Run a command to its exit code; nothing it raises gets past here."""
+    code = _guarded(command)
+    if any(thread.name == LIBRARY_THREAD for thread in threading.enumerate()):
+        # Broken off while a library works in C++: the usual end of a process would abort there.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    return code
+
+
+def _guarded(command: Callable[[], int]) -> int:
     try:
         with _terminate_as_exit():
             code = command()
@@ -146,7 +161,7 @@ def _reader_has_gone() -> bool:
 
 @contextlib.contextmanager
 def _terminate_as_exit() -> Iterator[None]:
-    """SIGTERM unwinds the stack, so that files aside are cleaned up, and ends in exit code 143."""
+    """SIGTERM and SIGUSR1 unwind the stack, so that files aside are cleaned up, and end in 128 + number."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -154,8 +169,11 @@ def _terminate_as_exit() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, stop)
+    names = ("SIGTERM", "SIGUSR1")  # the second does not exist on Windows
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -161,6 +161,7 @@ def plan_epoch(
     rank: int = 0,
     world_size: int = 1,
     batch_sentences: int | None = None,
+    earlier: Sequence[tuple[int, int]] = (),
 ) -> list[Indices]:
     """The batches of one epoch for one process.
 
@@ -177,6 +178,8 @@ def plan_epoch(
         rank: this process, below world_size.
         world_size: processes that share the epoch.
         batch_sentences: most pairs in a batch; None = as many as the tokens allow.
+        earlier: what other numbers of processes have done of the epoch, first to last: (how many they were,
+            batches that each of them did). The plan is then for what they left.
 
     Returns:
         Arrays of pair numbers; over all ranks each pair once, the same count of arrays on each rank,
@@ -192,10 +195,19 @@ def plan_epoch(
     order = _snake(leader, follower, random)
     first_share = float(random.uniform(0.5, 1.0))
     batches = _cut(order, source, target, batch_tokens, batch_sentences or len(order), first_share)
+    for size, done in earlier:
+        batches = [batch for group in _groups(batches, size, random)[done:] for batch in group]
+    return [group[rank] for group in _groups(batches, world_size, random)]
+
+
+def _groups(batches: list[Indices], world_size: int, random: np.random.Generator) -> list[list[Indices]]:
+    """The batches that run at the same time, one on each rank, in random order.
+
+    Neighbours on the snake cost the same, so they stand together.
+    """
     batches = _round_up(batches, world_size)
-    # Neighbours on the snake cost the same, so they run at the same time, one on each rank.
-    groups = random.permutation(len(batches) // world_size)
-    return [batches[int(group) * world_size + rank] for group in groups]
+    order = random.permutation(len(batches) // world_size)
+    return [batches[int(i) * world_size : (int(i) + 1) * world_size] for i in order]
 
 
 def _snake(leader: Indices, follower: Indices, random: np.random.Generator) -> Indices:
@@ -279,6 +291,7 @@ class BatchLoader:
         position: int = 0,
         rank: int = 0,
         world_size: int = 1,
+        earlier: Sequence[tuple[int, int]] = (),
         prefetch_batches: int = 8,
         pin_memory: bool = False,
         subword_dropout: SubwordDropout | None = None,
@@ -294,6 +307,7 @@ class BatchLoader:
                 beginning of the next.
             rank: see `plan_epoch`.
             world_size: see `plan_epoch`.
+            earlier: see `plan_epoch`; of the first epoch, whose batches are then counted from there.
             prefetch_batches: batches made ahead; 0 makes each when it is asked for, without a thread.
             pin_memory: hand out batches in page-locked memory (for CUDA).
             subword_dropout: take pieces apart, differently in each epoch. Batches are planned by the
@@ -310,6 +324,7 @@ class BatchLoader:
         self._seed = seed
         self._rank = rank
         self._world_size = world_size
+        self._first_epoch, self._earlier = epoch, tuple(earlier)
         self._pin_memory = pin_memory
         self._subword_dropout = subword_dropout
         self._waited = 0.0
@@ -338,6 +353,7 @@ class BatchLoader:
             epoch=epoch,
             rank=self._rank,
             world_size=self._world_size,
+            earlier=self._earlier if epoch == self._first_epoch else (),
         )
 
     def __iter__(self) -> Iterator[tuple[int, int, Batch]]:
@@ -371,10 +387,11 @@ class BatchLoader:
     def _make(self, epoch: int, position: int) -> Iterator[tuple[int, int, Batch]]:
         while True:
             plan = self.plan(epoch)
+            before = [n for both in self._earlier for n in both] if epoch == self._first_epoch else []
             if position > len(plan):
                 raise ValueError(f"position {position} lies beyond the {len(plan)} batches of epoch {epoch}")
             for number in range(position, len(plan)):
-                random = np.random.default_rng([self._seed, epoch, number, self._rank])
+                random = np.random.default_rng([self._seed, epoch, number, self._rank, *before])
                 batch = collate(self._store, plan[number], self._subword_dropout, random)
                 yield epoch, number, batch.pin_memory() if self._pin_memory else batch
             epoch, position = epoch + 1, 0

@@ -273,7 +273,7 @@ def _load_pairs(folder: Path) -> tuple[TokenStore, TokenStore, dict[str, Any]]:
         report = content["report"]
         if content["sha256"] != _report_hash(report) or report["train"]["kept"] != len(stores[0]):
             raise DamagedStore(f"{folder / _REPORT} has changed")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedStore(f"{folder / _REPORT}: {error}") from None
     return stores[0], stores[1], report
 

@@ -145,7 +145,7 @@ class TokenStore:
                 if _sha256(folder / name) != manifest["files"][name]:
                     raise DamagedStore(f"{folder / name} has changed")
             arrays = [_map(folder / name) for name in _FILES]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise DamagedStore(f"{folder}: {error}") from None
         return cls(*arrays)
 

@@ -21,6 +21,7 @@ import io
 import itertools
 import json
 import re
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,7 @@ from typing import Any, Literal
 import sentencepiece
 
 from mt.config.schema import Normalization, TokenizerConfig
+from mt.config.terminal import LIBRARY_THREAD
 from mt.data import piece_model
 from mt.data.lines import clean_line, one_line
 from mt.data.piece_model import Kind, PieceModel
@@ -445,7 +447,7 @@ def _train(config: TokenizerConfig, texts: Callable[[], Iterator[str]], side: st
     written = io.BytesIO()
     pad, bos, eos, unk = piece_model.SPECIALS
     try:
-        sentencepiece.SentencePieceTrainer.train(
+        _train_interruptibly(
             sentence_iterator=itertools.chain([first], parts),
             model_writer=written,
             model_type=config.model.value,
@@ -530,6 +532,27 @@ def _training_parts(texts: Iterator[str], rare: dict[int, str]) -> Iterator[str]
             text = text[cut:].lstrip(" ")
         if text:
             yield text
+
+
+def _train_interruptibly(**options: Any) -> None:
+    """SentencePiece's training, in such a way that a signal need not wait for its end.
+
+    Python handles signals in the main thread alone, and between two steps of its own only.
+    """
+    failures: list[Exception] = []
+
+    def run() -> None:
+        try:
+            sentencepiece.SentencePieceTrainer.train(**options)
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name=LIBRARY_THREAD, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    if failures:
+        raise failures[0]
 
 
 def _training_error(config: TokenizerConfig, side: str, reason: str) -> TokenizerError:

@@ -27,14 +27,18 @@ logger = logging.getLogger("mt.training.device")
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str, local_rank: int = 0, local_size: int = 1) -> torch.device:
     """The device of `name`: auto (CUDA where there is one, else CPU), cpu, cuda or cuda:N.
+
+    Args:
+        local_rank: of `local_size` processes of a run on this machine, which one this is; each takes a GPU
+            of its own.
 
     Raises:
         ConfigError: the name is none of these, or this machine has no such device.
     """
     if name == "auto":
-        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cpu":
         return torch.device("cpu")
     match = re.fullmatch(r"cuda(?::(\d+))?", name)
@@ -44,7 +48,13 @@ def choose_device(name: str) -> torch.device:
         raise ConfigError(
             [f"device={name}: PyTorch {torch.__version__} sees no CUDA device here; try device=cpu"]
         )
-    index, count = int(match.group(1) or 0), torch.cuda.device_count()
+    index, count = int(match.group(1) or local_rank), torch.cuda.device_count()
+    if local_size > 1 and match.group(1) is not None:
+        raise ConfigError([f"device={name} is one device for several processes; take device=cuda"])
+    if local_size > count:
+        raise ConfigError(
+            [f"{local_size} processes for {count} CUDA device(s) here; lower torchrun's --nproc-per-node"]
+        )
     if index >= count:
         raise ConfigError([f"device={name}: this machine has {count} CUDA device(s), numbered from 0"])
     return torch.device("cuda", index)

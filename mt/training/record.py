@@ -52,7 +52,7 @@ def open_record(
         checkpoint.write_json(folder / DATA, {**prepared.report, "hashes": hashes})
     path = folder / ENVIRONMENT
     sessions: list[Any] = []
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         sessions = list(json.loads(path.read_bytes())["sessions"]) if resumed else []
     checkpoint.write_json(path, {"sessions": [*sessions, _environment(device)]})
 
@@ -85,7 +85,7 @@ def _check_data(folder: Path, hashes: Mapping[str, str]) -> None:
         differing = sorted(
             name for name in stored.keys() | hashes.keys() if stored.get(name) != hashes.get(name)
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
             f"{path} is missing or damaged, so it is not known what the run was trained on"
         ) from error

@@ -188,7 +188,7 @@ def _lock(handle: int, path: Path, folder: Path) -> None:
         try:
             owner = json.loads(os.read(handle, 1000))
             name = f"process {owner['process']} on {owner['host']}"
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             name = "another process"
         raise CheckpointError(
             f"{name} is training in {folder}; wait for it, or choose another folder with run=..."

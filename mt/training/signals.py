@@ -1,8 +1,9 @@
-"""SIGTERM and SIGINT during training.
+"""SIGTERM, SIGINT and SIGUSR1 during training.
 
 Contract: the first signal is remembered and looked at between two updates, so that a run can save
-itself; a validation, which may take longer than the time before a harder signal, is broken off. The
-second signal stops at once. The handlers from before are put back.
+itself; preparation and validation, which may take longer than the time before a harder signal, are broken
+off. The second signal stops at once. The handlers from before are put back. SIGUSR1 is what a SLURM job
+is told with before its time is over (``sbatch --signal=USR1@120``).
 
 Not in here: saving.
 """
@@ -13,6 +14,7 @@ import contextlib
 import logging
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 
@@ -20,9 +22,19 @@ from mt.errors import MTError
 
 logger = logging.getLogger("mt.training.signals")
 
+# SIGUSR1 does not exist on Windows.
+CAUGHT = tuple(
+    number for name in ("SIGTERM", "SIGINT", "SIGUSR1") if (number := getattr(signal, name, None)) is not None
+)
+# torchrun hands its own signal on to its processes, which a terminal or a scheduler has told already: with
+# several processes a second signal this soon is the first one again.
+_ECHO_SECONDS = 3.0
+
 
 class Interrupted(MTError):
     """A signal ended the run; what is needed to go on is saved."""
+
+    everywhere = True
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message)
@@ -34,11 +46,17 @@ class Halted(BaseException):
 
 
 class Signals:
-    """SIGTERM and SIGINT: the first is remembered, the second stops at once."""
+    """The first signal is remembered, the second stops at once.
 
-    def __init__(self) -> None:
+    Args:
+        echoed: the process is one of several, which may be told of the same signal twice.
+    """
+
+    def __init__(self, *, echoed: bool = False) -> None:
         self.received: int | None = None
         self._may_halt = False
+        self._deaf_until = 0.0
+        self._echo = _ECHO_SECONDS if echoed else 0.0
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
@@ -46,8 +64,7 @@ class Signals:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        numbers = (signal.SIGTERM, signal.SIGINT)
-        before = {number: signal.signal(number, self._handle) for number in numbers}
+        before = {number: signal.signal(number, self._handle) for number in CAUGHT}
         try:
             yield
         finally:
@@ -65,8 +82,13 @@ class Signals:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None:
+            if time.monotonic() < self._deaf_until:
+                return
             raise Interrupted(number, "stopped at once by a second signal; the last checkpoint is whole")
         self.received = number
-        logger.warning("%s: saving, then stopping; again to stop at once", signal.Signals(number).name)
+        self._deaf_until = time.monotonic() + self._echo
+        logger.warning(
+            "%s: stopping as soon as all is saved; again to stop at once", signal.Signals(number).name
+        )
         if self._may_halt:
             raise Halted

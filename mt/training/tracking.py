@@ -128,7 +128,7 @@ def _lines_until(path: Path, step: int) -> list[str]:
             entry = json.loads(line)
             if entry["step"] <= step and entry["kind"] != "final":
                 kept.append(line + "\n")
-        except (ValueError, KeyError, TypeError):  # cut by a kill while it was written
+        except (ValueError, KeyError, TypeError, RecursionError):  # cut by a kill while it was written
             continue
     return kept
 

@@ -2,10 +2,12 @@
 
 Contract: `train` turns a configuration into a finished run folder, or goes on where an earlier process
 stopped. The loss of an update is the sum of the token losses divided by the number of real target tokens
-(or of sentences) over all its micro-batches, so it does not depend on how they are cut. Everything random
-follows from (seed, step, micro-batch), so on the same machine a resumed run is bit-identical to an unbroken
-one when its budget counts updates or epochs. With `max_minutes` the clock decides the learning rate and the
-end: then only what a step computes is reproducible, not how many steps there are.
+(or of sentences) over all its micro-batches and processes, so it does not depend on how they are cut.
+Everything random follows from (seed, step, process, micro-batch), so on the same machine a resumed run is
+bit-identical to an unbroken one if its budget counts updates or epochs. With `max_minutes` the clock decides
+the learning rate and the end: then only what a step computes is reproducible, not how many steps there are.
+Under torchrun every process runs this loop on batches of its own and decides as the others do; only the first
+one writes.
 
 Not in here: the model, the data, the search; the files of a checkpoint (`mt.training.checkpoint`).
 
@@ -16,9 +18,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import logging
 import math
+import os
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,12 +30,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mt.config.fields import options, show, value_of
 from mt.config.schema import GradientPer, Initialization, Precision, TrainConfig, ValidMetric
-from mt.data.batches import Batch, BatchLoader
+from mt.data.batches import Batch, BatchLoader, collate
 from mt.data.lines import counted
 from mt.data.preparation import Prepared, prepare
 from mt.data.subwords import Parts, SubwordDropout
@@ -44,15 +49,16 @@ from mt.training import checkpoint, run_folder, tracking
 from mt.training.averaging import Ema, average_files
 from mt.training.device import (
     check_support,
-    choose_device,
     choose_precision,
     device_name,
     peak_memory_bytes,
     set_threads,
     tune_process,
 )
+from mt.training.distributed import World, joined
 from mt.training.lexical_init import initialize_lexically
 from mt.training.loss import label_smoothed_loss
+from mt.training.memory import OutOfMemory, halved, is_out_of_memory, largest_batch, optimizer_room
 from mt.training.optimizer import Updater
 from mt.training.randomness import seed_step, seed_weights
 from mt.training.record import open_record
@@ -71,10 +77,10 @@ _FORECAST_AFTER = 20
 # as three trained ones (decoding goes token by token, but backward is not needed), and at most this share
 # of the minutes.
 _VALIDATION_COST, _VALIDATION_SHARE = 3.0, 0.2
+_TOO_LARGE = "a single sentence pair does not fit into memory; lower data.max_length or model.width."
 # When this share of the minutes is used and no validation has come yet, its time is measured on a part of the
 # set: the last validation must not be the first of which it is known how long it takes.
 _MEASURE_AFTER = 0.5
-_RANK = 0
 
 # Time in the loop is read from here.
 clock = time.monotonic
@@ -83,9 +89,7 @@ clock = time.monotonic
 class Diverged(MTError):
     """Loss or gradient were not finite several times in a row."""
 
-
-class OutOfMemory(MTError):
-    """One sentence pair alone does not fit into memory."""
+    everywhere = True
 
 
 @dataclass(frozen=True)
@@ -131,28 +135,69 @@ def train(config: TrainConfig, folder: Path) -> TrainResult:
         Diverged, OutOfMemory: training cannot go on; the message names the last checkpoint.
         Interrupted: SIGTERM or SIGINT; its exit code is 143 or 130.
     """
+    with joined(config) as world:
+        check_support(world.device, config.training.precision, config.training.compile)
+        signals = Signals(echoed=world.size > 1)
+        with signals.caught():
+            return _train(config, folder, world, signals)
+
+
+def _train(config: TrainConfig, folder: Path, world: World, signals: Signals) -> TrainResult:
     budget = Budget.of(config.training)
-    run_folder.check_usable(folder)
-    device = choose_device(config.device)
-    check_support(device, config.training.precision, config.training.compile)
-    stored = run_folder.stored_config(folder)
-    if stored is not None:
-        changed = run_folder.check_same_run(stored, config, folder)
-        if (done := _finished(folder)) is not None and not run_folder.reopens(changed):
-            logger.info("the run in %s is finished; nothing is trained", folder)
-            _tell_next_commands(done)
-            return done
-    with run_folder.owned(folder), run_folder.log_file(folder):
+    # PyTorch makes this folder with the first optimizer, else among the system's temporary files.
+    os.environ.setdefault(
+        "TORCHINDUCTOR_CACHE_DIR", str(Path(config.data.cache).absolute() / "torchinductor")
+    )
+    done = stored = None
+    if world.first:
+        run_folder.check_usable(folder)
+        stored = run_folder.stored_config(folder)
+        if stored is not None:
+            changed = run_folder.check_same_run(stored, config, folder)
+            done = None if run_folder.reopens(changed) else _finished(folder)
+    if world.from_first(done is not None):
+        logger.info("the run in %s is finished; nothing is trained", folder)
+        done = done or _finished(folder)
+        assert done is not None
+        _tell_next_commands(done)
+        return done
+    with contextlib.ExitStack() as held:
+        if world.first:
+            held.enter_context(run_folder.owned(folder))
+            held.enter_context(run_folder.log_file(folder))
         threads = set_threads(config.training.threads)
-        if device.type == "cpu":
+        if world.device.type == "cpu":
             tune_process()
-        prepared = prepare(config.data, config.tokenizer, config.model.max_positions)
-        checkpoint.remove_leftovers(folder / run_folder.CHECKPOINTS)
-        start = checkpoint.newest_valid(folder / run_folder.CHECKPOINTS) if stored is not None else None
-        open_record(folder, config, prepared, device, resumed=start is not None)
-        trainer = Trainer(config, folder, prepared, device, budget, start)
+        try:
+            with signals.may_halt():
+                prepared = world.after_first(
+                    lambda: prepare(config.data, config.tokenizer, config.model.max_positions)
+                )
+        except Halted:
+            raise Interrupted(
+                signals.received or signal.SIGTERM,
+                "stopped while the data was prepared; the same command uses what is in the cache already",
+            ) from None
+        world.must_agree("tokenizers", prepared.tokenizer.sha256)
+        start = _restart_point(folder, world, begun=stored is not None)
+        if world.first:
+            open_record(folder, config, prepared, world.device, resumed=start is not None)
+        trainer = Trainer(config, folder, prepared, world.device, budget, start, world, signals)
         _tell_start(trainer, threads)
         return trainer.run()
+
+
+def _restart_point(folder: Path, world: World, *, begun: bool) -> checkpoint.Checkpoint | None:
+    """The checkpoint that all processes go on from; None is the beginning."""
+    checkpoints = folder / run_folder.CHECKPOINTS
+    start = None
+    if world.first:
+        checkpoint.remove_leftovers(checkpoints)
+        start = checkpoint.newest_valid(checkpoints) if begun else None
+    step = int(world.from_first(-1 if start is None else start.step))
+    if step >= 0 and start is None:
+        start = checkpoint.load(checkpoints / checkpoint.folder_name(step))
+    return start
 
 
 class Trainer:
@@ -160,6 +205,8 @@ class Trainer:
 
     Args:
         start: the checkpoint to go on from; None begins the run.
+        world: the processes of the run.
+        signals: what asks it to stop; caught by the caller.
     """
 
     _loader: BatchLoader
@@ -172,12 +219,17 @@ class Trainer:
         device: torch.device,
         budget: Budget,
         start: checkpoint.Checkpoint | None,
+        world: World | None = None,
+        signals: Signals | None = None,
     ) -> None:
         training = config.training
+        self.world, self._signals = world or World(), signals or Signals()
         self.config, self.folder, self.prepared = config, folder, prepared
         self.device, self.budget = device, budget
         self.checkpoints = folder / run_folder.CHECKPOINTS
-        self.validator = Validator(config, prepared, device, training.batch_tokens)
+        self.validator = Validator(
+            config, prepared, device, training.batch_tokens, self.world, self._signals.may_halt
+        )
         seed_weights(config.seed)
         tokenizer = prepared.tokenizer
         self.model: Seq2Seq = build_model(
@@ -190,18 +242,18 @@ class Trainer:
         self.precision = choose_precision(training.precision, device)
         fp16 = self.precision is Precision.fp16
         self.scaler = torch.amp.GradScaler(device.type, enabled=fp16)
-        self.progress = Progress()
+        self.progress = Progress(world_size=self.world.size)
         if start is not None:
             self._restore(start)
+        self.world.share_weights(self.model)
         self._set_precision(self.precision)
         if training.compile:
             compile_layers(self.model)
         self._tracker: tracking.Tracker = tracking.Tracker([])
         self._bar: tracking.ProgressBar | None = None
-        self._signals = Signals()
         self._base_memory = peak_memory_bytes(device)
         # Of this process: when the loop began and where the run stood then, how long it validated.
-        self._session_start = self._window_start = clock()
+        self._now = self._session_start = self._window_start = clock()
         self._session_elapsed, self._session_epochs = self.progress.elapsed_seconds, self.progress.epochs
         self._session_share, self._session_updates, self._validating = 0.0, 0, 0.0
         self._loader_waited = 0.0
@@ -222,23 +274,28 @@ class Trainer:
             seed=self.config.seed,
             epoch=progress.epoch,
             position=progress.position,
+            rank=self.world.rank,
+            world_size=self.world.size,
+            earlier=[(size, done) for size, done in progress.earlier],
             prefetch_batches=training.prefetch_batches,
             pin_memory=self.device.type == "cuda",
             subword_dropout=self._subword_dropout(),
         )
-        if tracking.show_bar(training.progress):
+        if self.world.first and tracking.show_bar(training.progress):
             self._bar = tracking.ProgressBar()
-        self._session_start = self._window_start = clock()
-        self._session_share = self._share()
         try:
-            with self._signals.caught(), self._loader:
+            with self._loader:
                 self._batches = iter(self._loader)
                 try:
+                    self._try_largest_batch()
+                    self._session_start = self._window_start = clock()
+                    self._tick()
+                    self._session_share = self._share()
                     self._loop()
                     result = self._finish()
                 except Halted:
                     progress.validation_due = progress.validated_step != progress.step
-                    self._leave_if_signalled()
+                    self._leave_if_signalled(self._agreed_signal())
                     raise
         finally:
             if self._bar is not None:
@@ -258,6 +315,7 @@ class Trainer:
     def _loop(self) -> None:
         training, progress = self.config.training, self.progress
         self.model.train()
+        self._leave_if_signalled(self._agreed_signal())
         if progress.validation_due:
             self._validate_and_save()
         while self._stopped_by() is None:
@@ -267,17 +325,18 @@ class Trainer:
                 self._log()
             self._show()
             self._measure_validation()
+            stop = self._agreed_signal()
             if self._validation_falls(epochs_before) and self._time_for_validation():
-                if self._signals.received is None:
+                if stop is None:
                     self._validate_and_save()
                 else:  # there may be little time before a harder signal: save now, validate when resumed
                     progress.validation_due = True
             elif training.save_every_steps and progress.step % training.save_every_steps == 0:
                 self._save(planned=True)
-            self._leave_if_signalled()
+            self._leave_if_signalled(stop)
         if progress.validated_step != progress.step:
             self._validate_and_save()
-        self._leave_if_signalled()
+        self._leave_if_signalled(self._agreed_signal())
 
     def _stopped_by(self) -> str | None:
         """What ends the run now, if anything."""
@@ -292,9 +351,61 @@ class Trainer:
             return "epochs"
         return "minutes"
 
+    def _tick(self) -> float:
+        """Look at the clock, the first process's for all: times decide, so they have to be the same."""
+        self._now = self._session_start + self.world.from_first(clock() - self._session_start)
+        return self._now
+
     def _elapsed(self) -> float:
-        """Seconds in the loop over all sessions."""
-        return self._session_elapsed + clock() - self._session_start
+        """Seconds in the loop over all sessions, when the clock was last looked at."""
+        return self._session_elapsed + self._now - self._session_start
+
+    def _agreed_signal(self) -> int | None:
+        """A signal that any process got."""
+        return int(max(row[0] for row in self.world.gather([self._signals.received or 0]))) or None
+
+    def _try_largest_batch(self) -> None:
+        """Find out before the first update whether memory is enough for the largest batch of this epoch.
+
+        Nothing remains of it. With subword dropout the batch is as large as it happens to become.
+        """
+        dropout, epoch = self._subword_dropout(), self.progress.epoch
+        indices = largest_batch(self._loader.plan(epoch), self.prepared.train)
+        batch = collate(
+            self.prepared.train, indices, dropout, np.random.default_rng([self.config.seed, epoch])
+        )
+        room = optimizer_room(self.model, self.device) if not self.progress.step else []
+        self.model.train()
+        splits = 0
+        failure: OutOfMemory | None = None
+        try:
+            splits = self._gradient([batch])[2]
+        except OutOfMemory as error:
+            failure = error
+        del room
+        self.updater.clear()
+        (splits,) = self._all_fit(failure, [splits])
+        rows, columns = batch.target_input.shape
+        size = f"{rows} pairs, {batch.source.shape[1]} source and {columns} target positions"
+        if splits:
+            logger.warning(
+                "the largest batch (%s) does not fit into memory: batches like it are halved, which is slow; "
+                "lower training.batch_tokens=%d and raise training.accumulate instead",
+                size, self.config.training.batch_tokens,
+            )  # fmt: skip
+        else:
+            memory = peak_memory_bytes(self.device) / 1e9
+            logger.info("the largest batch (%s) fits: peak memory %.2f GB", size, memory)
+
+    def _all_fit(self, failure: OutOfMemory | None, counts: Sequence[int]) -> list[int]:
+        """The sums of some counts over the ranks, or the end on all of them where one had no memory."""
+        rows = self.world.gather([failure is not None, *counts])
+        failed = [rank for rank, row in enumerate(rows) if row[0]]
+        if failure is not None and self.world.size == 1:
+            raise failure
+        if failed:
+            raise OutOfMemory(f"process {failed[0]}: {_TOO_LARGE} {self._last_checkpoint()}")
+        return [int(sum(column)) for column in list(zip(*rows, strict=True))[1:]]
 
     def _share(self) -> float:
         """The share of the budget that is used."""
@@ -329,6 +440,7 @@ class Trainer:
             self._set_precision(self.precision)
         self._window_start = clock()  # the speed that is told is that of training alone
         self._validating += self._window_start - begin
+        self._tick()
 
     # --- one update ---
 
@@ -345,23 +457,31 @@ class Trainer:
             batches.append(batch)
             if self._epoch_length[0] != epoch:
                 self._epoch_length = (epoch, len(self._loader.plan(epoch)))
-            length = self._epoch_length[1]
-            progress.epoch, progress.position = (
-                (epoch, position + 1) if position + 1 < length else (epoch + 1, 0)
-            )
-            progress.epochs = progress.epoch + (progress.position / length if progress.position else 0.0)
+            progress.advance(epoch, position, self._epoch_length[1])
         return batches
 
     def _update(self, batches: Sequence[Batch]) -> None:
-        """One step of the optimizer, unless loss or gradient are not finite."""
-        progress, training = self.progress, self.config.training
+        """One step of the optimizer on all ranks, unless loss or gradient are not finite on any."""
+        progress, training, world = self.progress, self.config.training, self.world
         rate = self._rate()
-        loss, nll = self._gradient(batches)
-        tokens = sum(batch.tokens for batch in batches)
+        failure: OutOfMemory | None = None
+        splits = 0
+        try:
+            loss, nll, splits = self._gradient(batches)
+        except OutOfMemory as error:
+            failure = error
+        own = sum(batch.tokens for batch in batches)
+        own_divisor = self._divisor(batches)
+        positions = sum(batch.target_input.numel() for batch in batches)
+        tokens, divisor, positions, splits = self._all_fit(failure, [own, own_divisor, positions, splits])
+        if splits:
+            self._tell_splits(splits)
+        world.add_gradients(self.updater.parameters, own_divisor / divisor)
+        sums = world.sum_(torch.stack([loss.double(), nll.double()]))
         self.scaler.unscale_(self.updater.optimizer)
         norm = self.updater.gradient_norm()
-        # The only transfer from the device in an update.
-        numbers = torch.stack([loss.double(), nll.double(), norm.double()]).tolist()
+        # The only transfer of results from the device in an update.
+        numbers = torch.cat([sums, norm.double().reshape(1)]).tolist()
         finite = all(math.isfinite(number) for number in numbers)
         progress.step += 1
         if finite:
@@ -373,7 +493,8 @@ class Trainer:
                 self.ema.update(progress.step - progress.skipped_updates)
         self.scaler.update()
         self.updater.clear()
-        self._count(batches, numbers, tokens, finite)
+        self._tick()
+        self._count(numbers, tokens, positions, finite)
 
     def _rate(self) -> float:
         progress = self.progress
@@ -386,49 +507,56 @@ class Trainer:
             width=self.config.model.width,
         )
 
-    def _gradient(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
-        """Leave the gradient of the update in the parameters; (loss, nll) as sums over tokens.
+    def _gradient(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor, int]:
+        """Leave the gradient of this rank's part of the update in the parameters.
 
-        When memory runs out, the micro-batches are halved and the update is begun again: the loss is a
+        When memory runs out, the micro-batches are halved and the part is begun again: the loss is a
         sum over tokens, so the result is the same but for dropout and rounding.
+
+        Returns:
+            Loss and nll as sums over tokens, and how many times memory ran out.
+
+        Raises:
+            OutOfMemory: one pair alone is too large.
         """
         parts = list(batches)
-        while True:
+        for splits in itertools.count():
             try:
-                return self._accumulate(parts)
-            except (torch.OutOfMemoryError, RuntimeError) as error:
-                if not _is_out_of_memory(error):
+                return *self._accumulate(parts), splits
+            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
                     raise
             # Outside of `except`, whose traceback keeps the tensors of the failed pass alive.
             self.updater.clear()
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
-            if all(len(batch.source) == 1 for batch in parts):
-                raise OutOfMemory(
-                    "a single sentence pair does not fit into memory; lower data.max_length or model.width. "
-                    f"{self._last_checkpoint()}"
-                )
-            largest = max(batch.target_input.numel() for batch in parts if len(batch.source) > 1)
-            parts = [
-                half
-                for batch in parts
-                for half in (batch.split() if _can_be_split(batch, largest) else (batch,))
-            ]
-            self.progress.split_batches += 1
-            logger.warning(
-                "step %d: out of memory, micro-batches halved; lower training.batch_tokens=%d to avoid this",
-                self.progress.step + 1, self.config.training.batch_tokens,
-            )  # fmt: skip
+            smaller = halved(parts)
+            if smaller is None:
+                raise OutOfMemory(f"{_TOO_LARGE} {self._last_checkpoint()}")
+            parts = smaller
+        raise AssertionError("itertools.count never ends")
+
+    def _tell_splits(self, splits: int) -> None:
+        """Count and tell that batches were halved."""
+        self.progress.split_batches += splits
+        logger.warning(
+            "step %d: out of memory, micro-batches halved; lower training.batch_tokens=%d to avoid this",
+            self.progress.step + 1, self.config.training.batch_tokens,
+        )  # fmt: skip
+
+    def _divisor(self, batches: Sequence[Batch]) -> int:
+        """What the sum of token losses is divided by: target tokens, or sentences."""
+        per_sentence = self.config.training.gradient_per is GradientPer.sentence
+        return sum(len(batch.source) if per_sentence else batch.tokens for batch in batches)
 
     def _accumulate(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
         config, progress = self.config, self.progress
-        per_sentence = config.training.gradient_per is GradientPer.sentence
-        divisor = sum(len(batch.source) if per_sentence else batch.tokens for batch in batches)
+        divisor = self._divisor(batches)
         losses: list[Tensor] = []
         nlls: list[Tensor] = []
         self.updater.clear()
         for micro, batch in enumerate(batches):
-            seed_step(config.seed, progress.step + 1, _RANK, micro)
+            seed_step(config.seed, progress.step + 1, self.world.rank, micro)
             loss, nll = self._losses(batch.to(self.device))
             self.scaler.scale(loss / divisor).backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
@@ -452,7 +580,7 @@ class Trainer:
                 low_precision=low and not on_cuda,
             )
 
-    def _count(self, batches: Sequence[Batch], numbers: Sequence[float], tokens: int, finite: bool) -> None:
+    def _count(self, numbers: Sequence[float], tokens: int, positions: int, finite: bool) -> None:
         """Book an update; end the run if too many in a row were skipped."""
         progress = self.progress
         progress.tokens += tokens
@@ -464,7 +592,7 @@ class Trainer:
             window.loss += numbers[0]
             window.nll += numbers[1]
             window.tokens += tokens
-            window.positions += sum(batch.target_input.numel() for batch in batches)
+            window.positions += positions
             window.gradient_norm += numbers[2]
             progress.skipped_in_a_row = 0
             return
@@ -503,25 +631,24 @@ class Trainer:
 
     def _validate_and_save(self) -> None:
         self._close_window_time()
-        begin = self._window_start
+        begin, before = self._window_start, self._tick()
         progress = self.progress
         with self._averaged():
             result = self._validate("valid")
         progress.validated_step, progress.validation_due = progress.step, False
         self._judge(result.metrics())
         self._window_start = clock()  # the speed that is told is that of training alone
-        progress.validation_seconds = self._window_start - begin
+        progress.validation_seconds = self._tick() - before
         self._save(planned=True)
-        progress.validation_seconds = clock() - begin
-        self._validating += progress.validation_seconds
+        progress.validation_seconds = self._tick() - before
+        self._validating += clock() - begin
 
     def _validate(self, kind: str) -> Validation:
         """Validate the weights that the model has now, and tell everyone."""
         training, progress = self.config.training, self.progress
         set_precision(self.model, Precision.fp32)  # as mt.evaluate translates
         try:
-            with self._signals.may_halt():
-                result = self.validator.validate(self.model)
+            result = self.validator.validate(self.model)
             samples = self.validator.samples(result, training.samples)
             self._tracker.record(kind, progress.step, {"epoch": progress.epochs, **result.metrics()})
             self._tracker.samples(progress.step, samples)
@@ -556,7 +683,7 @@ class Trainer:
             yield
 
     def _save(self, *, planned: bool) -> None:
-        progress, training = self.progress, self.config.training
+        progress = self.progress
         progress.elapsed_seconds = self._elapsed()
         progress.scaler = self.scaler.state_dict()
         progress.threads = torch.get_num_threads()
@@ -567,6 +694,12 @@ class Trainer:
                 {f"weights.{name}": t.detach().clone() for name, t in self.model.named_parameters()}
             )
         self._close_window_time()
+        if self.world.first:
+            self._write_checkpoint(optimizer, planned=planned)
+        self._window_start = clock()
+
+    def _write_checkpoint(self, optimizer: Mapping[str, Tensor], *, planned: bool) -> None:
+        progress, training = self.progress, self.config.training
         with self._averaged():
             checkpoint.save(
                 self.checkpoints,
@@ -579,7 +712,6 @@ class Trainer:
             )
         best = progress.best_step if progress.best_metrics else None
         checkpoint.prune(self.checkpoints, max(training.keep_last, training.average_last), best)
-        self._window_start = clock()
 
     def _facts(self, origin: str, step: int, sha256: str | None = None) -> storage.ModelFacts:
         """What stands beside weights that were made in this run."""
@@ -620,19 +752,25 @@ class Trainer:
                 progress.best_step,
             )
             progress.best_step, progress.best_metrics = 0, {}
+        before = progress.world_size
+        if progress.change_world(self.world.size):
+            logger.info(
+                "%d process(es) instead of %d: every pair once per epoch as before, in other batches",
+                self.world.size, before,
+            )  # fmt: skip
         if progress.threads != torch.get_num_threads():
             logger.info(
                 "%d CPU threads instead of %d: sums are rounded differently, results are not bit-identical",
                 torch.get_num_threads(), progress.threads,
             )  # fmt: skip
 
-    def _leave_if_signalled(self) -> None:
-        number = self._signals.received
+    def _leave_if_signalled(self, number: int | None) -> None:
         if number is None:
             return
         progress = self.progress
-        if checkpoint.folder_name(progress.step) not in {p.name for p in self.checkpoints.glob("step-*")}:
+        if progress.step and progress.step not in checkpoint.steps(self.checkpoints):
             self._save(planned=False)
+        self._tick()  # the first process has saved when it comes here: only then may the others end
         raise Interrupted(
             number,
             f"stopped by {signal.Signals(number).name} after step {progress.step}; everything is saved. "
@@ -658,8 +796,7 @@ class Trainer:
             if averaged is not None:
                 tensors, origin, metrics = averaged
                 step = progress.step
-        sha256 = storage.save_tensors(tensors, self.folder / run_folder.MODEL)
-        storage.write_facts(self._facts(origin, step, sha256), self.folder / run_folder.MODEL_CARD)
+        self._tick()
         result = TrainResult(
             step=progress.step,
             epochs=progress.epochs,
@@ -674,13 +811,21 @@ class Trainer:
             stopped_by=stopped_by,
             folder=self.folder,
         )
-        known = {name: value for name, value in metrics.items() if value is not None}
-        self._tracker.options(_shown(self.config), known, progress.step)
+        if self.world.first:
+            self._write_result(result, tensors)
+        return result
+
+    def _write_result(self, result: TrainResult, tensors: Mapping[str, Tensor]) -> None:
+        """The final model, then what says that the run is finished."""
+        sha256 = storage.save_tensors(tensors, self.folder / run_folder.MODEL)
+        facts = self._facts(result.model, result.model_step, sha256)
+        storage.write_facts(facts, self.folder / run_folder.MODEL_CARD)
+        known = {name: value for name, value in result.metrics.items() if value is not None}
+        self._tracker.options(_shown(self.config), known, self.progress.step)
         content = {
             k: v for k, v in dataclasses.asdict(result).items() if k not in ("folder", "already_finished")
         }
         checkpoint.write_json(self.folder / run_folder.RESULT, content)
-        return result
 
     def _best_model(self) -> tuple[dict[str, Tensor], str, int, dict[str, float | None]]:
         """Weights of the best checkpoint, its name, its step, its validation."""
@@ -725,6 +870,8 @@ class Trainer:
     # --- telling ---
 
     def _sinks(self) -> list[tracking.Sink]:
+        if not self.world.first:
+            return []
         step = self.progress.step
         sinks: list[tracking.Sink] = [
             tracking.MetricsFile(self.folder / run_folder.METRICS, step),
@@ -850,16 +997,6 @@ def _goodness(name: str, value: float | None) -> float:
     return value if name == "bleu" else -value
 
 
-def _can_be_split(batch: Batch, largest: int) -> bool:
-    """Whether a batch is one of the largest and holds more than one pair."""
-    return len(batch.source) > 1 and 2 * batch.target_input.numel() > largest
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    # PyTorch's CPU allocator raises a bare RuntimeError
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
-
-
 def _finished(folder: Path) -> TrainResult | None:
     """The result of a finished run.
 
@@ -871,7 +1008,7 @@ def _finished(folder: Path) -> TrainResult | None:
         return None
     try:
         return TrainResult(**json.loads(path.read_bytes()), folder=folder, already_finished=True)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error}); delete it to finish the run again") from error
 
 

@@ -31,6 +31,7 @@ from mt.decoding.translator import Translator
 from mt.errors import DataError
 from mt.evaluation.metrics import corpus_bleu
 from mt.models.seq2seq import Seq2Seq
+from mt.training.distributed import World
 from mt.training.loss import label_smoothed_loss
 from mt.training.tracking import AttentionMap, Sample
 
@@ -67,13 +68,25 @@ class Validator:
 
     Args:
         tokens: pairs of this many target positions, padding included, are scored together.
+        world: the processes that share the work.
+        breakable: stands around what a signal may break off.
 
     Raises:
         DataError: no pair fits the model although the loss decides which checkpoint is best.
     """
 
-    def __init__(self, config: TrainConfig, prepared: Prepared, device: torch.device, tokens: int) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        prepared: Prepared,
+        device: torch.device,
+        tokens: int,
+        world: World | None = None,
+        breakable: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
         self.config = config
+        self._breakable = breakable
+        self.world = world or World()
         self.prepared = prepared
         self.device = device
         limit = config.training.valid_max_sentences
@@ -90,17 +103,38 @@ class Validator:
             )
 
     def validate(self, model: Seq2Seq) -> Validation:
-        """Loss and BLEU of `model`, whose mode (training or not) is restored."""
+        """Loss and BLEU of `model`, whose mode (training or not) is restored.
+
+        The ranks share the batches and the sentences; each gets the whole result.
+
+        Raises:
+            Halted: a signal broke it off, on any rank.
+        """
+        rank, size = self.world.rank, self.world.size
+
+        def own_part() -> tuple[list[float], list[str]]:
+            with self._breakable():
+                return (
+                    self._losses(model, self.batches[rank::size]),
+                    self._translate(model, self.sources[rank::size]),
+                )
+
         with _evaluating(model):
-            loss, nll = self._losses(model, self.batches)
-            translations = self._translate(model, self.sources)
+            sums, texts = self.world.together(own_part)
+        loss, nll, tokens = self.world.sums(sums)
+        translations = [""] * len(self.sources)
+        for other, part in enumerate(self.world.gather_texts(texts)):
+            translations[other::size] = part
         bleu = corpus_bleu(translations, self.references)
-        return Validation(loss, nll, bleu, translations)
+        if not tokens:
+            return Validation(None, None, bleu, translations)
+        return Validation(loss / tokens, nll / tokens, bleu, translations)
 
     def forecast(self, model: Seq2Seq, clock: Callable[[], float]) -> float:
         """How many seconds `validate` would take, measured on every sixteenth sentence and batch.
 
-        Searching a few sentences at a time costs more for each than searching all: rather too much.
+        Searching a few sentences at a time costs more for each than searching all: rather too much. Every
+        rank measures the same; the slowest one counts.
         """
         sources, batches = self.sources[::_SAMPLED], self.batches[_SAMPLED // 2 :: _SAMPLED] or self.batches
         with _evaluating(model):
@@ -110,7 +144,8 @@ class Validator:
             self._losses(model, batches)
             end = clock()
         searching = (middle - begin) * len(self.sources) / len(sources)
-        return searching + (end - middle) * len(self.batches) / max(1, len(batches))
+        seconds = searching + (end - middle) * len(self.batches) / max(1, len(batches))
+        return max(row[0] for row in self.world.gather([seconds / self.world.size]))
 
     def samples(self, result: Validation, count: int) -> list[Sample]:
         """The first `count` sentences with their reference and translation."""
@@ -138,8 +173,8 @@ class Validator:
         return maps
 
     @torch.no_grad()
-    def _losses(self, model: Seq2Seq, batches: Sequence[Indices]) -> tuple[float, float] | tuple[None, None]:
-        """(smoothed loss, negative log-likelihood) per target token over the pairs of some batches."""
+    def _losses(self, model: Seq2Seq, batches: Sequence[Indices]) -> list[float]:
+        """[smoothed loss, negative log-likelihood, target tokens], sums over the pairs of some batches."""
         loss = nll = 0.0
         tokens = 0
         for indices in batches:
@@ -152,7 +187,7 @@ class Validator:
             loss += float(sums[0])
             nll += float(sums[1])
             tokens += batch.tokens
-        return (loss / tokens, nll / tokens) if tokens else (None, None)
+        return [loss, nll, tokens]
 
     def _translate(self, model: Seq2Seq, sources: Sequence[str]) -> list[str]:
         """One translation per source, in order."""

@@ -425,3 +425,9 @@ def test_a_full_disk_behind_standard_output_is_one_line(tmp_path: Path) -> None:
         )
     assert result.returncode == 1
     assert result.stderr.startswith(b"error: No space left") and result.stderr.count(b"\n") == 1
+
+
+def test_a_sweep_under_torchrun_is_refused(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert run_app(lambda config: None, TrainConfig, "train", ["-m", "seed=1,2"]) == 2
+    assert "without it" in capsys.readouterr().err

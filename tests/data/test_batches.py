@@ -282,3 +282,52 @@ def test_no_batch_has_more_pairs_than_allowed():
         store_of(source, target), batch_sentences=32, prefetch_batches=0, batch_tokens=4096, seed=3
     )
     assert len(loader.plan(0)) == len(plan)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=12, max_size=60),
+    sizes=st.lists(st.tuples(st.integers(1, 3), st.floats(0, 1)), min_size=2, max_size=4),
+)
+def test_each_pair_once_however_often_the_number_of_processes_changes(pairs, sizes):
+    source, target = (np.array(side, dtype=np.int32) for side in zip(*pairs, strict=True))
+    seen, earlier = [], []
+    for number, (size, share) in enumerate(sizes):
+        try:
+            plans = [
+                plan_epoch(
+                    source,
+                    target,
+                    batch_tokens=40,
+                    seed=7,
+                    epoch=1,
+                    rank=rank,
+                    world_size=size,
+                    earlier=earlier,
+                )
+                for rank in range(size)
+            ]
+        except DataError:  # fewer pairs are left than processes
+            assert size > 1
+            return
+        length = len(plans[0])
+        done = length if number == len(sizes) - 1 else int(share * length)
+        assert all(len(plan) == length for plan in plans)
+        seen += [int(pair) for plan in plans for batch in plan[:done] for pair in batch]
+        if done:
+            earlier.append((size, done))
+    assert sorted(seen) == list(range(len(pairs)))
+
+
+def test_a_loader_goes_on_where_other_processes_stopped():
+    store = store_of(*lengths_like_captions(60))
+    options = {"batch_tokens": 64, "seed": 3}
+    first = BatchLoader(store, **options, world_size=2, rank=0, prefetch_batches=0)
+    plans = [len(first.plan(0))]
+    rest = BatchLoader(store, **options, earlier=[(2, 3)], prefetch_batches=0)
+    length = len(rest.plan(0))
+    got = list(itertools.islice(rest, length + 1))
+    assert [(epoch, position) for epoch, position, _ in got] == [(0, n) for n in range(length)] + [(1, 0)]
+    assert length == 2 * (plans[0] - 3)
+    whole = BatchLoader(store, **options, epoch=1, prefetch_batches=0)
+    assert torch.equal(got[-1][2].source, next(whole)[2].source)  # later epochs are as ever

@@ -39,7 +39,7 @@ def made(config: TrainConfig, prepared: Any, folder: Path) -> Trainer:
 
 
 def gradients(trainer: Trainer, batches: list[Batch]) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    loss, _ = trainer._gradient(batches)
+    loss, *_ = trainer._gradient(batches)
     return loss, [p.grad.clone() for p in trainer.updater.parameters if p.grad is not None]
 
 
@@ -207,10 +207,42 @@ def test_out_of_memory_halves_the_batch_with_the_same_gradient(
     loss, whole = gradients(trainer, batches)
     sizes = forgetful(monkeypatch, 20)
     again, parts = gradients(trainer, batches)
-    assert max(sizes) <= 20 and trainer.progress.split_batches > 0
+    assert max(sizes) <= 20 and trainer._gradient(batches)[2] > 0
     torch.testing.assert_close(loss, again, rtol=1e-12, atol=0)
     for a, b in zip(whole, parts, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-14)
+
+
+def test_the_largest_batch_is_tried_before_the_first_update(
+    prepared: Any, tmp_path: Path, monkeypatch, caplog
+) -> None:
+    """And nothing of that remains: neither in the result nor in the counts."""
+    sizes: list[tuple[int, int]] = []
+    losses = Trainer._losses
+
+    def spy(self: Trainer, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        sizes.append((self.progress.step, batch.source.numel() + batch.target_input.numel()))
+        return losses(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_losses", spy)
+        with caplog.at_level(logging.INFO):
+            train(small(training__max_steps=3), tmp_path / "tried")
+    epoch = [size for step, size in sizes[1:] if step < 2]
+    assert sizes[0][1] >= max(epoch) and sizes[0][0] == 0 and len(sizes) == 4
+    assert "the largest batch (" in caplog.text and "fits: peak memory" in caplog.text
+    monkeypatch.setattr(Trainer, "_try_largest_batch", lambda self: None)
+    train(small(training__max_steps=3), tmp_path / "untried")
+    assert lines(tmp_path / "tried") == lines(tmp_path / "untried")
+
+
+def test_a_largest_batch_that_does_not_fit_is_told_with_advice(
+    prepared: Any, tmp_path: Path, monkeypatch, caplog
+) -> None:
+    forgetful(monkeypatch, 40)
+    with caplog.at_level(logging.WARNING):
+        train(small(training__max_steps=1), tmp_path / "run")
+    assert "does not fit into memory" in caplog.text and "lower training.batch_tokens=64" in caplog.text
 
 
 def test_a_single_pair_that_does_not_fit_ends_the_run(prepared: Any, tmp_path: Path, monkeypatch) -> None:
@@ -529,6 +561,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
 SEEN_ELSEWHERE = {
     "training.max_minutes", "training.compile", "training.valid_beam", "training.prefetch_batches",
     "training.threads", "training.tensorboard", "training.progress", "training.subword_dropout",
+    "training.timeout_seconds",
 }  # fmt: skip
 
 
