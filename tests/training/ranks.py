@@ -52,6 +52,7 @@ def run_ranks(size: int, work: Work, *, ends: set[int] | None = None, seconds: f
     port = free_port()
 
     def child(rank: int) -> None:
+        os.setsid()  # a process that is stopped must not be a reason to hang up on pytest's group
         os.environ.update(place(rank, size, port))
         torch.set_num_threads(1)
         try:
