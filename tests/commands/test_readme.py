@@ -91,6 +91,12 @@ def test_files_exist() -> None:
             assert (ROOT / folder / path.name).exists(), name
 
 
+def test_pictures_exist() -> None:
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
+    assert pictures
+    assert all((ROOT / picture).is_file() for picture in pictures)
+
+
 def test_named_options_exist() -> None:
     known = {key for schema in (TrainConfig, TranslateConfig, EvaluateConfig) for key in options(schema)}
     sections = "data|tokenizer|model|attention|optimizer|schedule|training|decoding"
