@@ -159,7 +159,7 @@ def figure(
     if max(rows, columns) <= _MOST_NUMBERED:
         for row, column in np.argwhere(weights >= 0.05):
             weight = float(weights[row, column])
-            colour = "white" if weight > 0.55 else "black"
+            colour = "white" if weight > 0.6 else "black"
             axes.text(column, row, f"{weight:.0%}", ha="center", va="center", fontsize=8, color=colour)
     if title:
         figure.suptitle(title, parse_math=False)

@@ -95,6 +95,12 @@ def test_files_exist() -> None:
             assert (ROOT / folder / path.name).exists(), name
 
 
+def test_pictures_exist() -> None:
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
+    assert pictures
+    assert all((ROOT / picture).is_file() for picture in pictures)
+
+
 def test_named_options_exist() -> None:
     known = {
         key
