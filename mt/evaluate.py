@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mt.config import terminal
 from mt.config.app import run_app
 from mt.config.schema import DataConfig, EvaluateConfig
+from mt.config.words import one_as_list
 from mt.data.lines import TextFile, counted, read_lines
 from mt.errors import ConfigError, DataError
 from mt.evaluation.metrics import bleu_by_length, score
@@ -203,25 +204,12 @@ def _score(
     )
 
 
-def _single_reference_as_list(argv: Sequence[str]) -> list[str]:
-    """Lets ``reference=FILE`` stand for ``reference=[FILE]``; lists, sweeps and null stay as they are."""
-    key = "reference="
-    changed = []
-    for argument in argv:
-        value = argument[len(key) :]
-        plain = (
-            argument.startswith(key) and value not in ("", "null") and value[0] != "[" and "," not in value
-        )
-        changed.append(f"{key}[{value}]" if plain else argument)
-    return changed
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of ``mt-evaluate``; `argv` without the program's name. Returns the exit code."""
     if argv is None:
         # Here, because the words that `run_app` is given are no longer the process's own.
         terminal.set_up(restart=True)
-    words = _single_reference_as_list(sys.argv[1:] if argv is None else argv)
+    words = one_as_list(sys.argv[1:] if argv is None else argv, "reference")
     return run_app(evaluate, EvaluateConfig, "evaluate", words)
 
 

@@ -4,6 +4,7 @@
     python -m mt.translate input=fr.txt output=en.txt   a file, line by line
     cat fr.txt | python -m mt.translate                 a pipe
     python -m mt.translate                              on a terminal: type sentences, Ctrl-D ends
+    python -m mt.translate heatmap=look.html -- un chien court     and what each word looked at
 
 Contract: n lines in, n lines out, in order, each ended by LF, as UTF-8 whatever the locale. Standard
 output carries nothing but translations. A file given as ``output`` appears when it is complete and is
@@ -30,17 +31,21 @@ from mt.config import terminal
 from mt.config.app import run_app
 from mt.config.run_config import resolve_decoding, to_dict
 from mt.config.schema import OutputFormat, TranslateConfig
-from mt.data.lines import TextFile, read_lines
+from mt.config.words import one_as_list
+from mt.data.lines import TextFile, clean_line, read_lines
 from mt.data.stream import TextStream
+from mt.decoding.alignments import cross_attention
 from mt.decoding.loading import LoadedRun, choose_run, load_run
 from mt.decoding.translator import CHUNK_LINES, Translation, Translator
 from mt.errors import MTError, UsageError
+from mt.evaluation import heatmap
 from mt.files import is_special, whole_file
 from mt.training.device import choose_device, set_threads, tune_process
 
 logger = logging.getLogger("mt.translate")
 
 _STANDARD = (None, "-")
+_DRAWN = {".png": heatmap.write_png, ".html": heatmap.write_html}
 
 
 def translate(config: TranslateConfig, text: str | None = None) -> int:
@@ -70,6 +75,7 @@ def translate(config: TranslateConfig, text: str | None = None) -> int:
             for lines in _chunks(source, text):
                 for translation in translator.stream(lines):
                     output.write(_formatted(translation, config.format))
+                    _draw(config.heatmap, run, translation)
                 output.flush()
     if not interactive:
         # What a pipe held is known only now; of a file it was said before.
@@ -95,6 +101,7 @@ def _check_options(config: TranslateConfig, text: str | None) -> None:
         raise UsageError("nothing to translate after --")
     if text is not None and config.input is not None:
         raise UsageError(f"both input={config.input} and a text after -- were given; choose one")
+    _check_heatmap(config.heatmap, text)
     n_best = config.decoding.n_best
     if config.format is OutputFormat.text and n_best is not None and n_best > 1:
         raise UsageError(
@@ -112,6 +119,27 @@ def _check_options(config: TranslateConfig, text: str | None) -> None:
     for one, other in (("input", "output"), ("input", "report"), ("output", "report")):
         if one in named and other in named and _same_file(named[one], named[other]):
             raise UsageError(f"{one} and {other} are the same file, {named[other]}; name another {other}")
+
+
+def _check_heatmap(files: Sequence[str], text: str | None) -> None:
+    for file in files:
+        if Path(file).suffix.lower() not in _DRAWN:
+            raise UsageError(f"heatmap={file}: must end in {' or '.join(_DRAWN)}")
+        _check_writable("heatmap", Path(file))
+    if files and (text is None or not clean_line(text)):
+        raise UsageError(f"heatmap={files[0]}: draws one sentence; give it after --")
+
+
+def _draw(files: Sequence[str], run: LoadedRun, translation: Translation) -> None:
+    """Pictures of what a translation looked at."""
+    if not files:
+        return
+    attention = cross_attention(run.model, run.tokenizer, translation)
+    data = run.config.data
+    caption = heatmap.Caption(translation.source, translation.text, data.source, data.target)
+    for file in files:
+        _DRAWN[Path(file).suffix.lower()](Path(file), attention, caption)
+        logger.info("what each word looked at: %s", file)
 
 
 def _check_writable(option: str, path: Path) -> None:
@@ -281,6 +309,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             restart=True
         )  # here, as the words that `run_app` is given are no longer the process's own
     options, text = _split(sys.argv[1:] if argv is None else argv)
+    options = one_as_list(options, "heatmap")
     return run_app(lambda config: translate(config, text), TranslateConfig, "translate", options)
 
 

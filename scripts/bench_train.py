@@ -165,6 +165,31 @@ def our_config(arguments: argparse.Namespace, shape: Shape, precision: str, comp
     )
 
 
+class StoredBatches:
+    """The batches that `store_batches` wrote, for a side without our code."""
+
+    def __init__(self, folder: Path) -> None:
+        stored = np.load(folder / "batches.npz")
+        self.sides = [
+            [ids.tolist() for ids in np.split(stored[side], stored[f"{side}_ends"][:-1])]
+            for side in ("source", "target")
+        ]
+        self.batches = np.split(np.arange(len(self.sides[0])), stored["batch_ends"][:-1])
+
+    def pair(self, number: int) -> tuple[Any, Any]:
+        """Source (B, S) and target (B, T) of batch `number`, end-of-sentence included, padded."""
+        rows = self.batches[number]
+        source, target = (self._padded([side[row] for row in rows]) for side in self.sides)
+        return source, target
+
+    @staticmethod
+    def _padded(lines: list[list[int]]) -> Any:
+        import torch
+
+        longest = max(map(len, lines))
+        return torch.tensor([line + [PAD] * (longest - len(line)) for line in lines])
+
+
 class HuggingFace:
     """MarianMT in a bare loop: pad, forward, cross-entropy, backward, Adam."""
 
@@ -173,12 +198,7 @@ class HuggingFace:
         from transformers import MarianConfig, MarianMTModel
 
         self.shape = shape
-        stored = np.load(folder / "batches.npz")
-        self.sides = [
-            [ids.tolist() for ids in np.split(stored[side], stored[f"{side}_ends"][:-1])]
-            for side in ("source", "target")
-        ]
-        self.batches = np.split(np.arange(len(self.sides[0])), stored["batch_ends"][:-1])
+        self.batches = StoredBatches(folder)
         torch.manual_seed(shape.seed)
         config = MarianConfig(
             vocab_size=shape.vocabulary,
@@ -215,10 +235,8 @@ class HuggingFace:
         tokens, loss = 0, torch.zeros(())
         begin = time.perf_counter()
         for number in range(start, start + steps):
-            rows = self.batches[number]
-            source = self._padded([self.sides[0][row] for row in rows])
-            target = self._padded([self.sides[1][row] for row in rows])
-            first = torch.full((len(rows), 1), BOS)
+            source, target = self.batches.pair(number)
+            first = torch.full((len(source), 1), BOS)
             logits = self.model(
                 input_ids=source,
                 attention_mask=(source != PAD).long(),
@@ -235,13 +253,6 @@ class HuggingFace:
             self.optimizer.zero_grad()
             tokens += int((target != PAD).sum())
         return {"seconds": time.perf_counter() - begin, "tokens": tokens, "loss": float(loss.detach())}
-
-    @staticmethod
-    def _padded(lines: list[list[int]]) -> Any:
-        import torch
-
-        longest = max(map(len, lines))
-        return torch.tensor([line + [PAD] * (longest - len(line)) for line in lines])
 
 
 class Ceiling:
@@ -332,7 +343,7 @@ def make_side(arguments: argparse.Namespace, shape: Shape) -> Side:
     return Ours(shape, arguments, precision=name.split("-")[1], compiled=name.endswith("compiled"))
 
 
-def serve(arguments: argparse.Namespace, shape: Shape) -> int:
+def serve(arguments: argparse.Namespace, make: Callable[[], Side]) -> int:
     """The life of a side's process: one JSON order a line on stdin, one JSON answer a line on stdout."""
     # Whatever libraries print must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
@@ -354,7 +365,7 @@ def serve(arguments: argparse.Namespace, shape: Shape) -> int:
             cpu_seconds = time.process_time() - begin
             answer({**done, "cpu_seconds": cpu_seconds, "peak_rss_mb": peak_rss_mb()})
 
-    make_side(arguments, shape).run(take_orders)
+    make().run(take_orders)
     return 0
 
 
@@ -369,11 +380,18 @@ def peak_rss_mb() -> float | None:
 
 
 class Worker:
-    """The parent's end of a side's process."""
+    """The parent's end of a side's process; `script` is what the process runs."""
 
-    def __init__(self, name: str, python: str, arguments: argparse.Namespace, folder: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        python: str,
+        arguments: argparse.Namespace,
+        folder: Path,
+        script: Path = Path(__file__),
+    ) -> None:
         self.name = name
-        command = [python, str(Path(__file__).resolve()), "--side", name, "--folder", str(folder)]
+        command = [python, str(script.resolve()), "--side", name, "--folder", str(folder)]
         command += ["--threads", str(arguments.threads), "--precision", arguments.precision]
         command += ["--cache", arguments.cache, *(["--root", arguments.root] if arguments.root else [])]
         self.process = subprocess.Popen(
@@ -601,7 +619,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser().error(f"--precision {arguments.precision}: allowed are fp32, bf16 and fp32,bf16")
     shape = Shape()
     if arguments.side is not None:
-        return serve(arguments, shape)
+        return serve(arguments, lambda: make_side(arguments, shape))
     result = measure(arguments, shape)
     print(report(result))
     if arguments.output is not None:

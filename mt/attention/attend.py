@@ -57,6 +57,14 @@ def attend(
     Returns:
         context (B, H, T, C) and weights (B, H, T, S); the weights are those before dropout.
     """
+    used, weights = attention_weights(scores, mask, factor=factor, dropout_probability=dropout_probability)
+    return used @ values, weights
+
+
+def attention_weights(
+    scores: Tensor, mask: Tensor | None, *, factor: Tensor | None = None, dropout_probability: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """The softmax of `attend` without the sum over values: weights (B, H, T, S) after and before dropout."""
     weights: Tensor
     if mask is None:
         weights = scores.softmax(-1)
@@ -65,7 +73,7 @@ def attend(
     if factor is not None:
         weights = weights * factor
     used = dropout(weights, dropout_probability, training=dropout_probability > 0.0)
-    return used @ values, weights
+    return used, weights
 
 
 # Below this many scores per head and sentence two batched products beat the fused kernel on a CPU

@@ -111,13 +111,16 @@ def _read_options(schema: type[Any]) -> dict[str, Option]:
 
 
 def sections(schema: type[Any]) -> dict[str, str]:
-    """The nested parts of a schema (``model``, ``training`` …) with their descriptions."""
+    """The nested parts of a schema (``model``, ``model.rnn``, ``training`` …) with their descriptions."""
     hints = typing.get_type_hints(schema)
-    return {
-        field.name: str(field.metadata.get("doc", ""))
-        for field in dataclasses.fields(schema)
-        if dataclasses.is_dataclass(hints[field.name])
-    }
+    found: dict[str, str] = {}
+    for field in dataclasses.fields(schema):
+        part = hints[field.name]
+        if dataclasses.is_dataclass(part):
+            assert isinstance(part, type)
+            found[field.name] = str(field.metadata.get("doc", ""))
+            found.update({f"{field.name}.{name}": doc for name, doc in sections(part).items()})
+    return found
 
 
 def value_of(config: Any, key: str) -> Any:

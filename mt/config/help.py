@@ -54,7 +54,7 @@ def help_text(
     for section, doc in sections(schema).items():
         lines += ["", f"{section}: {doc}", ""]
         for key, option in leaves.items():
-            if key.startswith(section + "."):
+            if key.rpartition(".")[0] == section:
                 lines += _described(option, defaults)
     lines += ["", "Flags:", ""]
     lines += [f"  {flag:<26}{doc}" for flag, doc in _FLAGS]

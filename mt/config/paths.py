@@ -1,7 +1,8 @@
-"""Where the YAML files are, whichever way the package got here.
+"""Where the files that come with the code are, whichever way the package got here.
 
-Contract: `CONFIG_DIR` is an absolute path. An installed copy carries the files beside the code
-(``mt/conf``); a checkout, also when installed as editable, has them at its top (``conf``).
+Contract: absolute paths. An installed copy carries the YAML files and the demo corpus beside the code
+(``mt/conf``, ``mt/data/demo``); a checkout, also when installed as editable, has them at its top
+(``conf``, ``data/demo``).
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def _find() -> Path:
-    beside = _PACKAGE / "conf"
-    return beside if beside.is_dir() else _PACKAGE.parent / "conf"
+def _find(name: str) -> Path:
+    beside = _PACKAGE / name
+    return beside if beside.is_dir() else _PACKAGE.parent / name
 
 
-CONFIG_DIR: Path = _find()
+CONFIG_DIR: Path = _find("conf")
+DEMO_DIR: Path = _find("data/demo")

@@ -43,6 +43,7 @@ def option(
 class CorpusKind(Enum):
     """Where the parallel text comes from."""
 
+    demo = "demo"
     multi30k = "multi30k"
     files = "files"
 
@@ -76,6 +77,7 @@ class ModelKind(Enum):
     """The family of the encoder–decoder."""
 
     transformer = "transformer"
+    rnn = "rnn"
 
 
 class Norm(Enum):
@@ -90,6 +92,45 @@ class Initialization(Enum):
 
     random = "random"
     lexical = "lexical"
+    bahdanau2015 = "bahdanau2015"
+    luong2015 = "luong2015"
+
+
+class Cell(Enum):
+    """The recurrent cells."""
+
+    gru = "gru"
+    lstm = "lstm"
+
+
+class Start(Enum):
+    """Where a recurrent decoder's first state comes from."""
+
+    project = "project"
+    copy = "copy"
+
+
+class StateIndex(Enum):
+    """Which of a decoder's states is meant at position t: s_{t-1} or s_t."""
+
+    previous = "previous"
+    current = "current"
+
+
+class Feed(Enum):
+    """How what was attended to reaches a recurrent decoder's next state."""
+
+    context_in_gates = "context_in_gates"
+    input_feeding = "input_feeding"
+    none = "none"
+
+
+class Readout(Enum):
+    """The layer between a recurrent decoder's state and the output layer."""
+
+    maxout = "maxout"
+    tanh = "tanh"
+    linear = "linear"
 
 
 class Positions(Enum):
@@ -152,6 +193,8 @@ class OptimizerKind(Enum):
     adamw = "adamw"
     adam = "adam"
     muon = "muon"
+    adadelta = "adadelta"
+    sgd = "sgd"
 
 
 class ScheduleKind(Enum):
@@ -162,6 +205,7 @@ class ScheduleKind(Enum):
     cosine = "cosine"
     inverse_sqrt = "inverse_sqrt"
     noam = "noam"
+    halving = "halving"
 
 
 class Precision(Enum):
@@ -171,6 +215,13 @@ class Precision(Enum):
     fp32 = "fp32"
     bf16 = "bf16"
     fp16 = "fp16"
+
+
+class GradientPer(Enum):
+    """What the loss of an update is a mean over."""
+
+    token = "token"
+    sentence = "sentence"
 
 
 class ValidMetric(Enum):
@@ -201,11 +252,13 @@ class TableFormat(Enum):
 class DataConfig:
     """The parallel corpus and what is kept of it."""
 
-    kind: CorpusKind = option(CorpusKind.files, "multi30k (known corpus) or files (your own pairs)")
+    kind: CorpusKind = option(CorpusKind.files, "demo or multi30k (known corpora), or files (your own pairs)")
     source: str = option("fr", "language to translate from (also the file suffix of known corpora)")
     target: str = option("en", "language to translate to")
     root: Optional[str] = option(
-        None, "folder with a known corpus's files (plain or .gz); null downloads them", path=True
+        None,
+        "folder with a known corpus's files (plain or .gz); null takes demo's own, downloads multi30k's",
+        path=True,
     )
     train_source: Optional[str] = option(
         None, "training text, source side (plain, .gz, .xz or .zst)", path=True
@@ -249,31 +302,69 @@ class TokenizerConfig:
 
 
 @dataclass
+class RnnConfig:
+    """What only a recurrent encoder–decoder has (model.kind=rnn)."""
+
+    cell: Cell = option(Cell.lstm, "gru (Cho et al. 2014: reset gate before the product) or lstm")
+    bidirectional: bool = option(True, "read the source in both directions")
+    reverse_source: bool = option(False, "read the source from its end (one direction only)")
+    embedding_width: Optional[int] = option(None, "size of an embedding; null = model.width", ge=1)
+    encoder_width: Optional[int] = option(
+        None, "size of an encoder state, of each direction; null = model.width", ge=1
+    )
+    readout_width: Optional[int] = option(
+        None, "size of what the output layer reads; null = model.width", ge=1
+    )
+    start: Start = option(
+        Start.project, "first decoder state: project (tanh of a product) or copy the encoder's last states"
+    )
+    query: StateIndex = option(
+        StateIndex.current, "which decoder state asks: current (after reading the last piece) or previous"
+    )
+    feed: Feed = option(
+        Feed.input_feeding,
+        "what enters the next state: context_in_gates, input_feeding (the readout) or none",
+    )
+    readout: Readout = option(Readout.tanh, "maxout (also reads the last piece), tanh or linear")
+    readout_state: StateIndex = option(
+        StateIndex.current, "which decoder state the readout reads: current or previous"
+    )
+
+
+@dataclass
 class ModelConfig:
     """The encoder–decoder's shape."""
 
-    kind: ModelKind = option(ModelKind.transformer, "transformer")
-    width: int = option(256, "size of a position's vector (d_model)", ge=1)
-    heads: int = option(4, "attention heads; must divide width", ge=1)
-    ffn_width: int = option(1024, "inner size of the feed-forward layers", ge=1)
+    kind: ModelKind = option(ModelKind.transformer, "transformer or rnn")
+    width: int = option(256, "size of a position's vector (d_model); rnn: of a decoder state", ge=1)
+    heads: int = option(4, "transformer: attention heads; must divide width", ge=1)
+    ffn_width: int = option(1024, "transformer: inner size of the feed-forward layers", ge=1)
     match_parameters: Optional[int] = option(
-        None, "choose ffn_width so that the model has this many parameters, within 1 %", ge=1
+        None, "transformer: choose ffn_width so that the model has this many parameters, within 1 %", ge=1
     )
     encoder_layers: int = option(4, "layers of the encoder", ge=1)
     decoder_layers: int = option(4, "layers of the decoder", ge=1)
-    norm: Norm = option(Norm.pre, "pre (before each sublayer) or post (after each residual sum)")
-    activation: Activation = option(Activation.relu, "relu or gelu")
-    positions: Positions = option(Positions.sinusoidal, "sinusoidal, learned or rotary")
+    norm: Norm = option(Norm.pre, "transformer: pre (before each sublayer) or post (after each residual sum)")
+    activation: Activation = option(Activation.relu, "transformer: relu or gelu")
+    positions: Positions = option(Positions.sinusoidal, "transformer: sinusoidal, learned or rotary")
     max_positions: int = option(512, "longest side in pieces, end-of-sentence included", ge=2)
     tie_embeddings: TieEmbeddings = option(
         TieEmbeddings.all, "all, decoder (target embedding = output) or none"
     )
     initialization: Initialization = option(
-        Initialization.random, "random, or lexical: begin with counts of which pieces translate each other"
+        Initialization.random,
+        "random; transformer: lexical, from counts of which pieces translate each other; rnn: as in "
+        "bahdanau2015, luong2015",
     )
-    dropout: float = option(0.1, "dropout on embeddings and on every residual branch", ge=0, lt=1)
+    dropout: float = option(
+        0.1,
+        "dropout on embeddings and every residual branch; rnn: on all but recurrent connections",
+        ge=0,
+        lt=1,
+    )
     attention_dropout: float = option(0.0, "dropout on attention weights", ge=0, lt=1)
-    activation_dropout: float = option(0.0, "dropout inside the feed-forward layers", ge=0, lt=1)
+    activation_dropout: float = option(0.0, "transformer: dropout inside the feed-forward layers", ge=0, lt=1)
+    rnn: RnnConfig = option(RnnConfig, "what only kind=rnn reads")
 
 
 @dataclass
@@ -297,7 +388,7 @@ class AttentionConfig:
     )
     window: int = option(10, "local scopes reach this many source positions to each side", ge=1)
     hidden: Optional[int] = option(
-        None, "inner size (d_a) of additive and concat; null = the size of a key", ge=1
+        None, "inner size (d_a) of additive and concat; null = the size of a key (rnn: model.width)", ge=1
     )
     heads: Heads = option(
         Heads.concatenated,
@@ -310,12 +401,14 @@ class OptimizerConfig:
     """The update rule."""
 
     kind: OptimizerKind = option(
-        OptimizerKind.adamw, "adamw, adam, or muon (with adamw for embeddings, norms, biases)"
+        OptimizerKind.adamw,
+        "adamw, adam, muon (with adamw for embeddings, norms, biases), adadelta or sgd",
     )
     lr: float = option(1e-3, "peak learning rate (for schedule=noam: a factor on the paper's formula)", gt=0)
     beta1: float = option(0.9, "decay of the first moment", ge=0, lt=1)
     beta2: float = option(0.98, "decay of the second moment", ge=0, lt=1)
-    eps: float = option(1e-9, "added to the root of the second moment", gt=0)
+    rho: float = option(0.95, "adadelta: decay of both averages", ge=0, lt=1)
+    eps: float = option(1e-9, "added to the root of the second moment (adadelta: inside the roots)", gt=0)
     weight_decay: float = option(0.0, "decoupled, L2 for adam; never on biases, norms", ge=0)
     matrix_lr: float = option(
         0.004, "muon: peak rate of the layers' matrices, the size of an update's entries", gt=0
@@ -328,9 +421,14 @@ class OptimizerConfig:
 class ScheduleConfig:
     """The learning rate over time."""
 
-    kind: ScheduleKind = option(ScheduleKind.inverse_sqrt, "constant, linear, cosine, inverse_sqrt or noam")
+    kind: ScheduleKind = option(
+        ScheduleKind.inverse_sqrt, "constant, linear, cosine, inverse_sqrt, noam or halving"
+    )
     warmup_steps: int = option(400, "updates of linear warm-up from zero", ge=0)
     final_ratio: float = option(0.0, "linear, cosine: last rate as a share of the peak", ge=0, le=1)
+    halve_after_epochs: int = option(
+        5, "halving: epochs at the full rate, which is halved then and with every further epoch", ge=0
+    )
 
 
 @dataclass
@@ -345,7 +443,13 @@ class TrainingConfig:
     batch_tokens: int = option(
         4096, "target tokens per update and process, padding included, before accumulation", ge=1
     )
+    batch_sentences: Optional[int] = option(
+        None, "no more pairs than this in a batch; null = batch_tokens alone decides", ge=1
+    )
     accumulate: int = option(1, "micro-batches summed into one update", ge=1)
+    gradient_per: GradientPer = option(
+        GradientPer.token, "the loss of an update is a mean over target tokens or over sentences"
+    )
     label_smoothing: float = option(0.1, "probability mass spread over the whole vocabulary", ge=0, lt=1)
     subword_dropout: float = option(
         0.0, "probability that a piece is read as those it is made of, anew in each epoch", ge=0, lt=1
@@ -465,6 +569,9 @@ class TranslateConfig:
     )
     report: Optional[str] = option(
         None, "also write counts (cut, unknown, changed digits …) to this JSON file", path=True
+    )
+    heatmap: list[str] = option(
+        [], "also draw what the text after -- looked at, into these files (.png, .html)", path=True
     )
     show_unknown: bool = option(False, "write the unknown symbol instead of leaving it out")
     invalid_utf8: InvalidUtf8 = option(

@@ -25,6 +25,10 @@ from mt.config.schema import (
     DecodingConfig,
     DecodingOverrides,
     EvaluateConfig,
+    Feed,
+    Initialization,
+    ModelConfig,
+    ModelKind,
     OptimizerConfig,
     OptimizerKind,
     OutputFormat,
@@ -33,6 +37,8 @@ from mt.config.schema import (
     ScheduleKind,
     ScopeKind,
     ScoreKind,
+    Start,
+    StateIndex,
     TieEmbeddings,
     TrainConfig,
     TranslateConfig,
@@ -119,6 +125,7 @@ def _relations(config: Config) -> Iterator[Problem]:
                 "give only one of the two",
             )
         yield from _sizes(config)
+        yield from _kind(config)
         yield from _attention(config.attention)
         yield from _optimizer(config.optimizer)
         yield from _loop(config)
@@ -162,7 +169,7 @@ def _data(data: DataConfig) -> Iterator[Problem]:
                 tuple(absent),
                 f"{', '.join(absent)} must be given: data=files trains on your own text, e.g. "
                 f"data.{paths[0]}=corpus/train.{data.source} data.{paths[1]}=corpus/train.{data.target}; "
-                "or take a known corpus: data=multi30k (see also experiment=multi30k_fr_en)",
+                "or take a known corpus: data=demo, data=multi30k (see also experiment=multi30k_fr_en)",
             )
         if (data.test_source is None) != (data.test_target is None):
             given, other = (
@@ -173,9 +180,13 @@ def _data(data: DataConfig) -> Iterator[Problem]:
                 f"data.{given}={getattr(data, given)} needs its other side, data.{other}",
             )
     else:
-        for name in paths:
-            yield from _unread(
-                f"data.{name}", getattr(data, name), f"data.kind={data.kind.name}; take data=files"
+        unread = {f"data.{name}": getattr(data, name) for name in paths}
+        unread = {key: path for key, path in unread.items() if path is not None}
+        if unread:
+            words = ", ".join(f"{key}={path}" for key, path in unread.items())
+            verb = "is" if len(unread) == 1 else "are"
+            yield Problem(
+                tuple(unread), f"{words} {verb} not read with data.kind={data.kind.name}; add data=files"
             )
 
 
@@ -197,6 +208,25 @@ def _budget(config: TrainConfig) -> Iterator[Problem]:
 
 def _sizes(config: TrainConfig) -> Iterator[Problem]:
     model, tokenizer = config.model, config.tokenizer
+    if model.kind is ModelKind.rnn:
+        yield from _rnn_sizes(model, config.attention)
+    else:
+        yield from _transformer_sizes(model)
+    if model.tie_embeddings is TieEmbeddings.all and not tokenizer.joint:
+        yield Problem(
+            ("model.tie_embeddings", "tokenizer.joint"),
+            "model.tie_embeddings=all needs one vocabulary for both languages, but tokenizer.joint=false; "
+            "take model.tie_embeddings=decoder or tokenizer.joint=true",
+        )
+    if tokenizer.byte_fallback and tokenizer.vocab_size <= _FIXED_PIECES:
+        yield Problem(
+            ("tokenizer.vocab_size", "tokenizer.byte_fallback"),
+            f"tokenizer.vocab_size={tokenizer.vocab_size} has no room beside the {_FIXED_PIECES} pieces of "
+            "tokenizer.byte_fallback=true; take a larger vocabulary or tokenizer.byte_fallback=false",
+        )
+
+
+def _transformer_sizes(model: ModelConfig) -> Iterator[Problem]:
     sizes = f"model.width={model.width}"
     if model.width % model.heads:
         yield Problem(
@@ -213,18 +243,99 @@ def _sizes(config: TrainConfig) -> Iterator[Problem]:
             ("model.width", "model.positions"),
             f"{sizes} is odd, but model.positions=sinusoidal pairs sines and cosines: take an even width",
         )
-    if model.tie_embeddings is TieEmbeddings.all and not tokenizer.joint:
+
+
+def _rnn_sizes(model: ModelConfig, attention: AttentionConfig) -> Iterator[Problem]:
+    rnn = model.rnn
+    memory = (2 if rnn.bidirectional else 1) * (rnn.encoder_width or model.width)
+    score = attention.cross or attention.score
+    if score in (ScoreKind.dot, ScoreKind.scaled_dot) and memory != model.width:
         yield Problem(
-            ("model.tie_embeddings", "tokenizer.joint"),
-            "model.tie_embeddings=all needs one vocabulary for both languages, but tokenizer.joint=false; "
-            "take model.tie_embeddings=decoder or tokenizer.joint=true",
+            ("attention.cross", "attention.score", "model.width", "model.rnn.encoder_width"),
+            f"the score {score.name} multiplies a decoder state by a source state, but one has {model.width} "
+            f"values (model.width) and the other {memory} (model.rnn.encoder_width"
+            f"{', times 2 for both directions' if rnn.bidirectional else ''}); make them equal, or take a "
+            "score with a matrix between them: attention=general or attention=additive",
         )
-    if tokenizer.byte_fallback and tokenizer.vocab_size <= _FIXED_PIECES:
+    embedding = rnn.embedding_width or model.width
+    readout = rnn.readout_width or model.width
+    if model.tie_embeddings is not TieEmbeddings.none and embedding != readout:
         yield Problem(
-            ("tokenizer.vocab_size", "tokenizer.byte_fallback"),
-            f"tokenizer.vocab_size={tokenizer.vocab_size} has no room beside the {_FIXED_PIECES} pieces of "
-            "tokenizer.byte_fallback=true; take a larger vocabulary or tokenizer.byte_fallback=false",
+            ("model.tie_embeddings", "model.rnn.embedding_width", "model.rnn.readout_width", "model.width"),
+            f"model.tie_embeddings={model.tie_embeddings.name} makes the target embedding the output layer, "
+            f"but an embedding has {embedding} values and a readout {readout}; make them equal, or take "
+            "model.tie_embeddings=none",
         )
+    if rnn.bidirectional and rnn.reverse_source:
+        yield Problem(
+            ("model.rnn.bidirectional", "model.rnn.reverse_source"),
+            "model.rnn.reverse_source=true changes nothing where model.rnn.bidirectional=true reads both "
+            "ways; give one of the two",
+        )
+    if rnn.feed is Feed.context_in_gates and rnn.query is StateIndex.current:
+        yield Problem(
+            ("model.rnn.feed", "model.rnn.query"),
+            "model.rnn.feed=context_in_gates needs the context before the current state is known, but "
+            "model.rnn.query=current asks with that state; take model.rnn.query=previous",
+        )
+    like = memory == model.width and model.encoder_layers == model.decoder_layers
+    if rnn.start is Start.copy and not like:
+        yield Problem(
+            (
+                "model.rnn.start",
+                "model.rnn.encoder_width",
+                "model.width",
+                "model.encoder_layers",
+                "model.decoder_layers",
+            ),
+            f"model.rnn.start=copy needs states of like size: the encoder has {model.encoder_layers} layers "
+            f"of {memory} (directions joined), the decoder {model.decoder_layers} of {model.width}; "
+            "take model.rnn.start=project",
+        )
+
+
+# Options of `model` that only one kind reads.
+_TRANSFORMER_ONLY = ("heads", "ffn_width", "norm", "activation", "positions", "activation_dropout")
+_RNN_INITIALIZATIONS = (Initialization.bahdanau2015, Initialization.luong2015)
+
+
+def _kind(config: TrainConfig) -> Iterator[Problem]:
+    """Options that the chosen kind of model does not read."""
+    model, leaves = config.model, options(TrainConfig)
+    where = f"model.kind={model.kind.name}"
+    if model.kind is ModelKind.rnn:
+        unread = [f"model.{name}" for name in _TRANSFORMER_ONLY]
+        unread += ["attention.encoder", "attention.decoder", "attention.heads"]
+        strange = model.initialization is Initialization.lexical
+        yield from _unread("training.compile", config.training.compile, where, default=False)
+    else:
+        unread = [key for key in leaves if key.startswith("model.rnn.")]
+        strange = model.initialization in _RNN_INITIALIZATIONS
+    for key in unread:
+        yield from _unread(key, value_of(config, key), where, leaves[key].default)
+    if model.kind is ModelKind.rnn and (config.attention.cross or config.attention.score) is ScoreKind.none:
+        where = "model.kind=rnn and attention.score=none (there is no attention)"
+        for key in ("attention.scope", "model.attention_dropout"):
+            yield from _unread(key, value_of(config, key), where, leaves[key].default)
+    if strange:
+        yield Problem(
+            ("model.initialization", "model.kind"),
+            f"model.initialization={model.initialization.name} is not for {where}; take random"
+            + ("" if model.kind is ModelKind.transformer else ", bahdanau2015 or luong2015"),
+        )
+
+
+# Options of `optimizer` that only some rules read, and those rules.
+_ADAMS = (OptimizerKind.adam, OptimizerKind.adamw, OptimizerKind.muon)
+_READ_BY = {
+    "beta1": _ADAMS,
+    "beta2": _ADAMS,
+    "rho": (OptimizerKind.adadelta,),
+    "eps": (*_ADAMS, OptimizerKind.adadelta),
+    "matrix_lr": (OptimizerKind.muon,),
+    "momentum": (OptimizerKind.muon,),
+    "newton_schulz": (OptimizerKind.muon,),
+}
 
 
 def _attention(config: AttentionConfig) -> Iterator[Problem]:
@@ -244,9 +355,10 @@ def _attention(config: AttentionConfig) -> Iterator[Problem]:
 
 
 def _optimizer(config: OptimizerConfig) -> Iterator[Problem]:
-    if config.kind is not OptimizerKind.muon:
-        where = f"optimizer.kind={config.kind.name}; take optimizer=muon"
-        for name in ("matrix_lr", "momentum", "newton_schulz"):
+    for name, kinds in _READ_BY.items():
+        if config.kind not in kinds:
+            ways = " or ".join(kind.name for kind in kinds)
+            where = f"optimizer.kind={config.kind.name}; take optimizer={ways}"
             default = options(TrainConfig)[f"optimizer.{name}"].default
             yield from _unread(f"optimizer.{name}", getattr(config, name), where, default)
 
@@ -267,6 +379,13 @@ def _loop(config: TrainConfig) -> Iterator[Problem]:
     if schedule.kind not in (ScheduleKind.linear, ScheduleKind.cosine):
         yield from _unread(
             "schedule.final_ratio", schedule.final_ratio, f"schedule.kind={schedule.kind.name}", default=0.0
+        )
+    if schedule.kind is not ScheduleKind.halving:
+        yield from _unread(
+            "schedule.halve_after_epochs",
+            schedule.halve_after_epochs,
+            f"schedule.kind={schedule.kind.name}",
+            default=options(TrainConfig)["schedule.halve_after_epochs"].default,
         )
     if training.validate_every_steps is not None:
         yield from _unread(

@@ -82,6 +82,16 @@ class Vocabulary:
     hydra: DictConfig
 
 
+def one_as_list(words: Sequence[str], key: str) -> list[str]:
+    """Let ``key=FILE`` stand for ``key=[FILE]``; lists, sweeps and null stay as they are."""
+    changed = []
+    for word in words:
+        name, _, value = word.partition("=")
+        plain = name == key and value not in ("", "null") and value[0] != "[" and "," not in value
+        changed.append(f"{key}=[{value}]" if plain else word)
+    return changed
+
+
 @dataclass
 class Words:
     """The outcome of `read_words`.

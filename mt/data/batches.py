@@ -160,6 +160,7 @@ def plan_epoch(
     epoch: int,
     rank: int = 0,
     world_size: int = 1,
+    batch_sentences: int | None = None,
 ) -> list[Indices]:
     """The batches of one epoch for one process.
 
@@ -175,6 +176,7 @@ def plan_epoch(
         epoch: pass over the data, from 0.
         rank: this process, below world_size.
         world_size: processes that share the epoch.
+        batch_sentences: most pairs in a batch; None = as many as the tokens allow.
 
     Returns:
         Arrays of pair numbers; over all ranks each pair once, the same count of arrays on each rank,
@@ -188,7 +190,8 @@ def plan_epoch(
     target = np.asarray(target_lengths, dtype=np.int64) + 1
     leader, follower = (target, source) if random.random() < 0.5 else (source, target)
     order = _snake(leader, follower, random)
-    batches = _cut(order, source, target, batch_tokens, float(random.uniform(0.5, 1.0)))
+    first_share = float(random.uniform(0.5, 1.0))
+    batches = _cut(order, source, target, batch_tokens, batch_sentences or len(order), first_share)
     batches = _round_up(batches, world_size)
     # Neighbours on the snake cost the same, so they run at the same time, one on each rank.
     groups = random.permutation(len(batches) // world_size)
@@ -204,7 +207,9 @@ def _snake(leader: Indices, follower: Indices, random: np.random.Generator) -> I
     return order
 
 
-def _cut(order: Indices, source: Indices, target: Indices, budget: int, first_share: float) -> list[Indices]:
+def _cut(
+    order: Indices, source: Indices, target: Indices, budget: int, most_pairs: int, first_share: float
+) -> list[Indices]:
     """Consecutive stretches of the order, each as long as the budget allows (the first: a share of it)."""
     source_ordered, target_ordered = source[order], target[order]
     batches = []
@@ -212,7 +217,7 @@ def _cut(order: Indices, source: Indices, target: Indices, budget: int, first_sh
     limit = max(1, int(budget * first_share))
     while start < len(order):
         # No more pairs than these can fit, since the longest is at least as long as the first.
-        most = limit // int(target_ordered[start])
+        most = min(limit // int(target_ordered[start]), most_pairs)
         stop = min(len(order), start + max(1, most))
         pairs = np.arange(1, stop - start + 1)
         fits = (np.maximum.accumulate(target_ordered[start:stop]) * pairs <= limit) & (
@@ -268,6 +273,7 @@ class BatchLoader:
         store: TokenStore,
         *,
         batch_tokens: int,
+        batch_sentences: int | None = None,
         seed: int,
         epoch: int = 0,
         position: int = 0,
@@ -281,6 +287,7 @@ class BatchLoader:
         Args:
             store: the pairs; at least one.
             batch_tokens: see `plan_epoch`.
+            batch_sentences: see `plan_epoch`.
             seed: see `plan_epoch`.
             epoch: where to start, from 0.
             position: number of the first batch within that epoch; the end of an epoch is the
@@ -299,6 +306,7 @@ class BatchLoader:
             raise DataError("there are no training pairs to make batches of")
         self._store = store
         self._batch_tokens = batch_tokens
+        self._batch_sentences = batch_sentences
         self._seed = seed
         self._rank = rank
         self._world_size = world_size
@@ -325,6 +333,7 @@ class BatchLoader:
             self._store.source_lengths,
             self._store.target_lengths,
             batch_tokens=self._batch_tokens,
+            batch_sentences=self._batch_sentences,
             seed=self._seed,
             epoch=epoch,
             rank=self._rank,

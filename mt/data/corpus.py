@@ -1,9 +1,10 @@
 """Where the text of a corpus lies: the user's files, or a known corpus fetched and verified.
 
 Contract: `locate` gives the two files of a split, `test_sets` those of every test set there is. For
-`data.kind=files` these are the paths in the configuration, relative to the working directory. For
-multi30k they come from ``data.root`` (plain or compressed), or are downloaded once into the cache:
-written aside, size and SHA-256 compared, then renamed, so that a file with the final name is whole.
+`data.kind=files` these are the paths in the configuration, relative to the working directory. The files
+of a known corpus come from ``data.root`` (plain or compressed). Without it, those of demo come with the
+code, and those of multi30k are downloaded once into the cache: written aside, size and SHA-256
+compared, then renamed, so that a file with the final name is whole.
 Not in here: reading, and what a line is.
 """
 
@@ -18,8 +19,10 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from mt.config.paths import DEMO_DIR
 from mt.config.schema import CorpusKind, DataConfig
 from mt.data.lines import read_bytes
 from mt.errors import ConfigError, DataError, printable
@@ -57,11 +60,32 @@ _MULTI30K = {
     "val.en.gz": (21650, "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"),
     "val.fr.gz": (23001, "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9"),
 }
-_LANGUAGES = ("cs", "de", "en", "fr")
-_TEST_SETS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
 _MOVED = "; if the corpus moved, give its new place with data.root=DIR (mt.evaluate: data_root=DIR)"
-# What a split's files are called, the published name first.
-_STEMS = {"train": ("train",), "valid": ("val", "valid"), **{name: (name,) for name in _TEST_SETS}}
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A known corpus: its languages, its test sets, and what validation files are called, best first."""
+
+    languages: tuple[str, ...]
+    test_sets: tuple[str, ...]
+    valid_stems: tuple[str, ...]
+
+    def stems(self, split: str) -> tuple[str, ...]:
+        """What the files of a split are called, without language and compression."""
+        return self.valid_stems if split == "valid" else (split,)
+
+
+_KNOWN = {
+    CorpusKind.demo: _Known(
+        languages=("en", "fr"), test_sets=("test", "test_long", "showcase"), valid_stems=("valid",)
+    ),
+    CorpusKind.multi30k: _Known(
+        languages=("cs", "de", "en", "fr"),
+        test_sets=("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr"),
+        valid_stems=("val", "valid"),
+    ),
+}
 
 
 def locate(config: DataConfig, split: str) -> tuple[Path, Path]:
@@ -78,12 +102,13 @@ def locate(config: DataConfig, split: str) -> tuple[Path, Path]:
     if config.kind is CorpusKind.files:
         return _given(config, split)
     _check_languages(config)
-    if split not in _STEMS or not _is_published(config, split):
-        known = ", ".join(["train", "valid", *test_set_names(config)])
+    names = ["train", "valid", *test_set_names(config)]
+    if split not in names:
         raise DataError(
-            f"multi30k has no {printable(split)} for {config.source}-{config.target}; there are {known}"
+            f"{config.kind.name} has no {printable(split)} for {config.source}-{config.target}; "
+            f"there are {', '.join(names)}"
         )
-    source, target = (_multi30k_file(config, split, code) for code in (config.source, config.target))
+    source, target = (_known_file(config, split, code) for code in (config.source, config.target))
     return source, target
 
 
@@ -96,7 +121,7 @@ def test_set_names(config: DataConfig) -> list[str]:
     if config.kind is CorpusKind.files:
         return ["test"] if config.test_source or config.test_target else []
     _check_languages(config)
-    return [name for name in _TEST_SETS if _is_published(config, name)]
+    return [name for name in _KNOWN[config.kind].test_sets if _is_published(config, name)]
 
 
 def test_sets(config: DataConfig, names: Sequence[str] | None = None) -> dict[str, tuple[Path, Path]]:
@@ -116,10 +141,10 @@ def test_sets(config: DataConfig, names: Sequence[str] | None = None) -> dict[st
     if unknown:
         there = f"this corpus has {', '.join(known) or 'no test set'}"
         raise ConfigError([f"test_sets: no test set {printable(name)}; {there}" for name in unknown])
-    if names is None and config.kind is CorpusKind.multi30k and config.root is not None:
+    if names is None and config.kind is not CorpusKind.files and config.root is not None:
         present = []
         for name in known:
-            found = [_find(Path(config.root), name, code) for code in (config.source, config.target)]
+            found = [_find(config, Path(config.root), name, code) for code in (config.source, config.target)]
             if any(found):  # one side alone is a mistake that `locate` names
                 present.append(name)
             else:
@@ -141,7 +166,8 @@ def local_test_sets(config: DataConfig) -> dict[str, tuple[Path, Path]]:
         return {}
     codes = (config.source, config.target)
     found = {
-        name: [_find(Path(config.root), name, code) for code in codes] for name in test_set_names(config)
+        name: [_find(config, Path(config.root), name, code) for code in codes]
+        for name in test_set_names(config)
     }
     return {name: (source, target) for name, (source, target) in found.items() if source and target}
 
@@ -184,10 +210,11 @@ def _given(config: DataConfig, split: str) -> tuple[Path, Path]:
 
 
 def _check_languages(config: DataConfig) -> None:
+    languages = _KNOWN[config.kind].languages
     problems = [
-        f"data.{key}={printable(code)}: multi30k has {', '.join(_LANGUAGES)}"
+        f"data.{key}={printable(code)}: {config.kind.name} has {', '.join(languages)}"
         for key, code in (("source", config.source), ("target", config.target))
-        if code not in _LANGUAGES
+        if code not in languages
     ]
     if not problems and config.source == config.target:
         problems.append(f"data.source and data.target are both {config.source}; choose two languages")
@@ -196,7 +223,9 @@ def _check_languages(config: DataConfig) -> None:
 
 
 def _is_published(config: DataConfig, split: str) -> bool:
-    stem = _STEMS[split][0]
+    if config.kind is CorpusKind.demo:
+        return True
+    stem = _KNOWN[config.kind].stems(split)[0]
     return all(f"{stem}.{code}.gz" in _MULTI30K for code in (config.source, config.target))
 
 
@@ -207,35 +236,45 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _find(root: Path, split: str, language: str) -> Path | None:
-    """A split's file in the user's folder, whatever its compression."""
-    for name in _candidates(split, language):
+def _find(config: DataConfig, root: Path, split: str, language: str) -> Path | None:
+    """A split's file in a folder, whatever its compression."""
+    for name in _candidates(config, split, language):
         if _exists(root / name):
             return root / name
     return None
 
 
-def _candidates(split: str, language: str) -> list[str]:
-    return [f"{stem}.{language}{suffix}" for stem in _STEMS[split] for suffix in _SUFFIXES]
+def _candidates(config: DataConfig, split: str, language: str) -> list[str]:
+    stems = _KNOWN[config.kind].stems(split)
+    return [f"{stem}.{language}{suffix}" for stem in stems for suffix in _SUFFIXES]
 
 
-def _multi30k_file(config: DataConfig, split: str, language: str) -> Path:
-    published = f"{_STEMS[split][0]}.{language}.gz"
+def _known_file(config: DataConfig, split: str, language: str) -> Path:
+    published = f"{_KNOWN[config.kind].stems(split)[0]}.{language}.gz"
+    if config.root is None and config.kind is CorpusKind.demo:
+        own = _find(config, DEMO_DIR, split, language)
+        if own is None:
+            raise DataError(
+                f"the demo corpus is not where it should be, in {printable(DEMO_DIR)}; get the whole project "
+                "again, or give a folder that has it with data.root=DIR"
+            )
+        return own
     if config.root is None:
         address = os.environ.get(ADDRESS_VARIABLE) or MULTI30K_ADDRESS
         size, sha256 = _MULTI30K[published]
         return fetch(
             f"{address.rstrip('/')}/{published}", Path(config.cache) / "multi30k" / published, size, sha256
         )
-    found = _find(Path(config.root), split, language)
+    found = _find(config, Path(config.root), split, language)
     if found is None:
-        looked = ", ".join(_candidates(split, language))
+        looked = ", ".join(_candidates(config, split, language))
         if not _exists(Path(config.root)):
             raise DataError(
                 f"data.root={printable(config.root)}: no such folder (looked for {looked} in it){_MOVED}"
             )
         raise DataError(f"data.root={printable(config.root)} holds none of {looked}{_MOVED}")
-    if found.suffix == ".gz" and hashlib.sha256(read_bytes(found)).hexdigest() != _MULTI30K[published][1]:
+    compares = config.kind is CorpusKind.multi30k and found.suffix == ".gz"
+    if compares and hashlib.sha256(read_bytes(found)).hexdigest() != _MULTI30K[published][1]:
         _log.warning(
             "%s differs from the published %s (SHA-256); scores will not compare", printable(found), published
         )

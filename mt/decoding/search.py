@@ -30,7 +30,7 @@ from torch import Tensor
 
 from mt.config.schema import DecodingConfig
 from mt.errors import MTError
-from mt.models.state import State, select
+from mt.models.state import State, Tree, reorder, select
 
 _BLOCK = 64
 """Columns per block in `_best`; measured best among 16 to 128 for 8,000 columns on a CPU."""
@@ -39,8 +39,8 @@ _BLOCK = 64
 class Decoder(Protocol):
     """What the search needs of a model."""
 
-    def init_state(self, memory: Tensor, memory_mask: Tensor) -> State:
-        """The state before the first token of B sentences: memory (B, S, D), mask (B, S) bool."""
+    def init_state(self, memory: Tree, memory_mask: Tensor) -> State:
+        """The state before the first token of B sentences: memory a tree, axis 0 = sentences, mask (B, S)."""
         ...
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -77,7 +77,7 @@ def length_penalty(length: int, alpha: float) -> float:
 @torch.inference_mode()
 def search(
     model: Decoder,
-    memory: Tensor,
+    memory: Tree,
     memory_mask: Tensor,
     *,
     options: DecodingConfig,
@@ -99,7 +99,7 @@ def search(
 
     Args:
         model: the decoder.
-        memory: (B, S, D) encoded sentences; B may be 0.
+        memory: the encoded sentences, a tree of tensors with axis 0 = sentences; B may be 0.
         memory_mask: (B, S) bool, True at real positions.
         options: beam, n_best, length_penalty and no_repeat_ngram are read.
         max_lengths: (B,) most symbols to generate for each sentence, the end symbol included.
@@ -122,14 +122,14 @@ def search(
     if not sentences:
         return results
     if len(sentences) < len(limits):
-        index = torch.tensor(sentences, device=memory.device)
-        memory, memory_mask = memory.index_select(0, index), memory_mask.index_select(0, index)
+        index = torch.tensor(sentences, device=memory_mask.device)
+        memory, memory_mask = reorder(memory, index), memory_mask.index_select(0, index)
         limits = [limits[row] for row in sentences]
     state = model.init_state(memory, memory_mask)
     symbols = _Symbols(bos, eos, pad)
     run = _greedy if options.beam == 1 else _beam
     for row, hypotheses in zip(
-        sentences, run(model, state, options, limits, symbols, memory.device), strict=True
+        sentences, run(model, state, options, limits, symbols, memory_mask.device), strict=True
     ):
         results[row] = hypotheses
     return results

@@ -73,6 +73,8 @@ class Translation:
         truncated: the search ended at the longest length, without an end symbol.
         source_cut: the source had more pieces than the model has positions; the rest was not read.
         unknown_share: share of the source's characters without a piece, 0 to 1.
+        source_ids, target_ids: the pieces that were read, and those of the best hypothesis; both without
+            the end symbol.
     """
 
     source: str
@@ -81,6 +83,8 @@ class Translation:
     truncated: bool = False
     source_cut: bool = False
     unknown_share: float = 0.0
+    source_ids: tuple[int, ...] = ()
+    target_ids: tuple[int, ...] = ()
 
 
 @dataclass
@@ -179,6 +183,11 @@ class Translator:
         self.show_unknown = show_unknown
         self.report = TranslationReport()
 
+    @property
+    def _room(self) -> int:
+        """Source pieces that the model can read, besides the end symbol."""
+        return self.model.max_positions - 1
+
     def translate(self, lines: Sequence[str]) -> list[Translation]:
         """One translation per line, in order; cleaned or uncleaned lines, blank ones too.
 
@@ -196,7 +205,7 @@ class Translator:
     def _chunk(self, lines: list[str]) -> list[Translation]:
         distinct = [line for line in dict.fromkeys(lines) if line]
         # An over-long line is cut, and no longer line than the model can read is batched.
-        room = self.model.max_positions - 1
+        room = self._room
         pieces = self.tokenizer.encode_source(distinct)
         ids = [line[:room] for line in pieces]
         found: list[list[Hypothesis]] = [[] for _ in distinct]
@@ -208,7 +217,7 @@ class Translator:
         unknown_pieces = {"": (0, 0)}
         for line, all_pieces, hypotheses in zip(distinct, pieces, found, strict=True):
             unknown = all_pieces.count(UNK)
-            translations[line] = self._translation(line, len(all_pieces) > room, unknown > 0, hypotheses)
+            translations[line] = self._translation(line, all_pieces, unknown > 0, hypotheses)
             unknown_pieces[line] = (len(all_pieces), unknown)
         for line in lines:
             self._count(translations[line], *unknown_pieces[line])
@@ -267,7 +276,9 @@ class Translator:
         )
         return max(1, min(longest, self.model.max_positions))
 
-    def _translation(self, line: str, cut: bool, unknown: bool, hypotheses: list[Hypothesis]) -> Translation:
+    def _translation(
+        self, line: str, pieces: list[int], unknown: bool, hypotheses: list[Hypothesis]
+    ) -> Translation:
         texts: dict[str, tuple[str, float, float]] = {}
         for hypothesis in hypotheses:
             text = self._text(hypothesis.tokens)
@@ -278,8 +289,10 @@ class Translator:
             text=best[0][0],
             hypotheses=best,
             truncated=hypotheses[0].truncated,
-            source_cut=cut,
+            source_cut=len(pieces) > self._room,
             unknown_share=self.tokenizer.unknown_share(line) if unknown else 0.0,
+            source_ids=tuple(pieces[: self._room]),
+            target_ids=tuple(hypotheses[0].tokens),
         )
 
     def _text(self, tokens: list[int]) -> str:

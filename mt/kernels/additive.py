@@ -61,7 +61,7 @@ class _Pairs:
     """tanh(a + b), or r in its place, chunk by chunk, in one buffer.
 
     Args:
-        a: (H, B, T, d_a); b: (H, B, S, d_a).
+        a: (B, H, T, d_a); b: (B, H, S, d_a).
     """
 
     def __init__(self, a: Tensor, b: Tensor) -> None:
@@ -70,7 +70,7 @@ class _Pairs:
         )
         self.a, self.b = ((2.0 * a).exp(), (2.0 * b).exp()) if self.by_exponentials else (a, b)
         self.one = a.new_ones(())
-        heads, batch, queries, size = a.shape
+        batch, heads, queries, size = a.shape
         on_cpu = a.device.type == "cpu"
         budget = _CPU_BYTES * torch.get_num_threads() if on_cpu else _OTHER_BYTES
         pair_row = max(1, b.shape[2] * size * a.element_size())
@@ -90,8 +90,8 @@ class _Pairs:
 
     def fill(self, chunk: _Chunk) -> Tensor:
         """r or tanh of the pairs of `chunk`; valid until the next call."""
-        a = self.a[chunk.head, chunk.sentences, chunk.queries, None]
-        b = self.b[chunk.head, chunk.sentences, None]
+        a = self.a[chunk.sentences, chunk.head, chunk.queries, None]
+        b = self.b[chunk.sentences, chunk.head, None]
         pairs = self.view(self.buffer, chunk)
         if self.by_exponentials:
             return torch.addcmul(self.one, a, b, out=pairs).reciprocal_()
@@ -99,7 +99,7 @@ class _Pairs:
 
 
 class _AdditiveScores(torch.autograd.Function):
-    """See `additive_scores`; here heads come before sentences, since w differs between heads."""
+    """See `additive_scores`."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, w: Tensor) -> Tensor:
@@ -109,15 +109,15 @@ class _AdditiveScores(torch.autograd.Function):
             pairs = _Pairs(a, b)
             for chunk in pairs.chunks:
                 values = pairs.fill(chunk)
-                out[chunk.head, chunk.sentences, chunk.queries] = (
+                out[chunk.sentences, chunk.head, chunk.queries] = (
                     values.view(-1, values.shape[-1]).mv(w[chunk.head]).view(values.shape[:-1])
                 )
-            return out.mul_(-2.0).add_(w.sum(-1)[:, None, None, None]) if pairs.by_exponentials else out
+            return out.mul_(-2.0).add_(w.sum(-1)[:, None, None]) if pairs.by_exponentials else out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         a, b, w = ctx.saved_tensors
-        grad = grads[0].contiguous()
+        grad = grads[0]
         grad_a, grad_b, grad_w = torch.empty_like(a), torch.zeros_like(b), torch.zeros_like(w)
         with torch.autocast(a.device.type, enabled=False):
             pairs = _Pairs(a, b)
@@ -125,19 +125,19 @@ class _AdditiveScores(torch.autograd.Function):
             for chunk in pairs.chunks:
                 head, sentences, queries = chunk
                 values, products = pairs.fill(chunk), pairs.view(other, chunk)
-                outer = grad[head, sentences, queries, :, None]
+                outer = grad[sentences, head, queries, :, None]
                 torch.mul(outer, values, out=products)
                 grad_w[head] += products.view(-1, products.shape[-1]).sum(0)
                 # The derivative of tanh is 1 − tanh², or in r: 4 (r − r²).
                 base = products if pairs.by_exponentials else outer
                 torch.addcmul(base, products, values, value=-1.0, out=products)
-                torch.sum(products, dim=2, out=grad_a[head, sentences, queries])
-                grad_b[head, sentences] += products.sum(1)
+                torch.sum(products, dim=2, out=grad_a[sentences, head, queries])
+                grad_b[sentences, head] += products.sum(1)
             if pairs.by_exponentials:
-                grad_w = grad.sum((1, 2, 3))[:, None] - 2.0 * grad_w
+                grad_w = grad.sum((0, 2, 3))[:, None] - 2.0 * grad_w
                 w = 4.0 * w
-            grad_a.mul_(w[:, None, None])
-            grad_b.mul_(w[:, None, None])
+            grad_a.mul_(w[:, None])
+            grad_b.mul_(w[:, None])
         return grad_a, grad_b, grad_w
 
 
@@ -153,6 +153,5 @@ def additive_scores(a: Tensor, b: Tensor, w: Tensor) -> Tensor:
         (B, H, T, S) in the type of `a`.
     """
     exact = torch.float64 if a.dtype == torch.float64 else torch.float32
-    inputs = (x.to(exact) for x in (a.transpose(0, 1), b.transpose(0, 1), w))
-    out: Tensor = _AdditiveScores.apply(*inputs)  # type: ignore[no-untyped-call]
-    return out.transpose(0, 1).to(a.dtype)
+    out: Tensor = _AdditiveScores.apply(a.to(exact), b.to(exact), w.to(exact))  # type: ignore[no-untyped-call]
+    return out.to(a.dtype)

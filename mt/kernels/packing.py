@@ -33,6 +33,12 @@ class _Rearrange(torch.autograd.Function):
         return ctx.backward_index.take(grads[0].contiguous()), None, None
 
 
+def rearrange(x: Tensor, forward_index: RowIndex, backward_index: RowIndex) -> Tensor:
+    """The rows of x (R, C) in the order `forward_index`; `backward_index` is the way back."""
+    taken: Tensor = _Rearrange.apply(x, forward_index, backward_index)  # type: ignore[no-untyped-call]
+    return taken
+
+
 class RowIndex:
     """Which row of a matrix goes where; -1 gives a row of zeros."""
 
@@ -78,14 +84,14 @@ class Packing:
         """(N, J*D) → (J, B, H, T, D/H), zeros at padding."""
         size = rows.shape[1] // (parts * self.heads_count)
         to_heads, to_rows = self._layout(parts)
-        laid: Tensor = _Rearrange.apply(rows.reshape(-1, size), to_heads, to_rows)  # type: ignore[no-untyped-call]
+        laid = rearrange(rows.reshape(-1, size), to_heads, to_rows)
         return laid.view(parts, self.batch, self.heads_count, self.length, size)
 
     def rows(self, heads: Tensor) -> Tensor:
         """(B, H, T, D/H) → (N, D); the gradient at padding is zero."""
         size = heads.shape[-1]
         to_heads, to_rows = self._layout(1)
-        taken: Tensor = _Rearrange.apply(heads.reshape(-1, size), to_rows, to_heads)  # type: ignore[no-untyped-call]
+        taken = rearrange(heads.reshape(-1, size), to_rows, to_heads)
         return taken.view(-1, self.heads_count * size)
 
     def _layout(self, parts: int) -> tuple[RowIndex, RowIndex]:

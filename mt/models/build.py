@@ -6,8 +6,9 @@ import dataclasses
 
 import torch
 
-from mt.config.schema import AttentionConfig, ModelConfig
+from mt.config.schema import AttentionConfig, ModelConfig, ModelKind
 from mt.errors import ConfigError
+from mt.models.rnn import Rnn
 from mt.models.seq2seq import Seq2Seq, parameter_count
 from mt.models.transformer import Transformer
 
@@ -38,7 +39,8 @@ def build_model(
 
 
 def _of_kind(model: ModelConfig, attention: AttentionConfig, source_size: int, target_size: int) -> Seq2Seq:
-    return Transformer(model, attention, source_size, target_size)
+    kind = Rnn if model.kind is ModelKind.rnn else Transformer
+    return kind(model, attention, source_size, target_size)
 
 
 def matching_width(model: ModelConfig, attention: AttentionConfig, source_size: int, target_size: int) -> int:

@@ -7,7 +7,7 @@ vocabulary, L layers, H heads, J hypotheses (B times the beam). Masks are boolea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
@@ -15,6 +15,9 @@ from torch import Tensor, nn
 # axis 0 = sentences; `state["cache"]` what grows per hypothesis, batch axis 0 = hypotheses, those of
 # a sentence standing together.
 State = dict[str, Any]
+
+# The encoded source: a tree of tensors, axis 0 = sentences; a Transformer's is one tensor (B, S, D).
+Memory: TypeAlias = Any
 
 
 class Seq2Seq(nn.Module, ABC):
@@ -44,12 +47,12 @@ class Seq2Seq(nn.Module, ABC):
         """
 
     @abstractmethod
-    def encode(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """source (B, S) → memory (B, S, D), zeros at padding."""
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """source (B, S) → what the decoder gets of it; states at padding are zeros."""
 
     @abstractmethod
-    def init_state(self, memory: Tensor, memory_mask: Tensor) -> State:
-        """The state before the first target piece, one hypothesis per sentence: memory (B, S, D)."""
+    def init_state(self, memory: Memory, memory_mask: Tensor) -> State:
+        """The state before the first target piece, one hypothesis per sentence; memory_mask (B, S)."""
 
     @abstractmethod
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:

@@ -26,7 +26,7 @@ from mt.attention.scores import Score, build_score
 from mt.config.schema import Activation, AttentionConfig, ModelConfig, Norm, ScoreKind, TieEmbeddings
 from mt.kernels.dropout import Dropout
 from mt.kernels.feed_forward import feed_forward
-from mt.kernels.linear import Linear, linear
+from mt.kernels.linear import Columns, Linear, linear
 from mt.kernels.packing import Packing
 from mt.kernels.randomness import apart
 from mt.models.positions import PositionEncoding
@@ -176,6 +176,7 @@ class Transformer(Seq2Seq):
             # A Linear all the same, so that one precision switch reaches it; it only borrows the matrix.
             self.output = Linear(1, 1, bias=False)
             self.output.weight = cast(nn.Parameter, self.target_embedding.weight)
+        self._columns: Columns | None = None
         self.positions = PositionEncoding(
             model.positions, model.max_positions, model.width, model.width // model.heads
         )
@@ -208,6 +209,9 @@ class Transformer(Seq2Seq):
 
     def init_state(self, memory: Tensor, memory_mask: Tensor) -> State:
         packing = Packing(memory_mask, self.heads)
+        plain = not torch.is_grad_enabled() and not self.output.low_precision and _is_cpu_fp32(memory)
+        # Of the steps to come, which are many; weights do not change between them.
+        self._columns = Columns(self.output_weight) if plain else None
         rows = memory.flatten(0, 1).index_select(0, packing.places)
         sentences = memory.shape[0]
         return {
@@ -233,7 +237,8 @@ class Transformer(Seq2Seq):
         for layer, past, cross in triples:
             x, past = layer.step(x, position, KeysValues(*past), rotation, KeysValues(*cross), memory["mask"])
             layers.append(tuple(past))
-        logits = self.logits(self.decoder_norm(x))
+        x = self.decoder_norm(x)
+        logits = self.logits(x) if self._columns is None else self._columns.linear(x)
         return logits, {"memory": memory, "cache": {"layers": layers, "position": position + 1}}
 
     @torch.no_grad()

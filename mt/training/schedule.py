@@ -70,7 +70,13 @@ class Budget:
 
 
 def learning_rate(
-    schedule: ScheduleConfig, optimizer: OptimizerConfig, *, step: int, progress: float, width: int
+    schedule: ScheduleConfig,
+    optimizer: OptimizerConfig,
+    *,
+    step: int,
+    progress: float,
+    epochs: float,
+    width: int,
 ) -> float:
     """The rate of update number `step` (the first is 1).
 
@@ -82,6 +88,8 @@ def learning_rate(
     - inverse_sqrt: ``lr min(step/w, sqrt(w/step))``, w at least 1
     - noam: ``lr width^-0.5 min(step^-0.5, step w^-1.5)`` (Vaswani et al. 2017, section 5.3, equation 3;
       their lr is 1)
+    - halving: ``lr min(1, step/w) 2^-max(0, floor(e) - k + 1)``, e the epochs done, k = halve_after_epochs
+      (Luong et al. 2015, section 4.1: "after 5 epochs, we begin to halve the learning rate every epoch")
 
     d is 0 when the warm-up ends and 1 at the end of the budget. The share of the budget that the warm-up took
     is p (w-1)/(step-1), which is exact when the budget counts updates and a fair estimate when it counts
@@ -89,6 +97,7 @@ def learning_rate(
 
     Args:
         progress: share of the budget used before this update, in [0, 1] (see `Budget.progress`).
+        epochs: passes over the data done before this update, fractions included, for halving.
         width: the model's width, for noam.
     """
     warmup, peak = schedule.warmup_steps, optimizer.lr
@@ -101,6 +110,10 @@ def learning_rate(
     if schedule.kind is ScheduleKind.noam:
         rising = step * warmup**-1.5 if warmup else math.inf
         return float(peak * width**-0.5 * min(step**-0.5, rising))
+    if schedule.kind is ScheduleKind.halving:
+        # A little more than the epochs: sums of fractions must not fall short of a whole one.
+        halvings = max(0, math.floor(epochs + 1e-9) - schedule.halve_after_epochs + 1)
+        return float(peak * warm * 0.5**halvings)
     done = _decay_done(step, progress, warmup)
     left = 1.0 - done if schedule.kind is ScheduleKind.linear else (1.0 + math.cos(math.pi * done)) / 2
     return peak * warm * (schedule.final_ratio + (1.0 - schedule.final_ratio) * left)

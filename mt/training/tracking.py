@@ -21,6 +21,8 @@ from typing import Any, TextIO
 
 from torch import Tensor
 
+from mt.evaluation.heatmap import figure
+
 logger = logging.getLogger("mt.training")
 
 
@@ -157,7 +159,8 @@ class TensorBoard(Sink):
 
     def attention(self, step: int, maps: Sequence[AttentionMap]) -> None:
         for entry in maps:
-            self._writer.add_figure(f"attention/{entry.title}", attention_figure(entry), step, close=True)
+            picture = figure(entry.weights.float().cpu().numpy(), entry.source_pieces, entry.target_pieces)
+            self._writer.add_figure(f"attention/{entry.title}", picture, step, close=True)
 
     def options(self, options: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         from torch.utils.tensorboard.summary import hparams
@@ -172,26 +175,6 @@ class TensorBoard(Sink):
 
     def close(self) -> None:
         self._writer.close()
-
-
-def attention_figure(entry: AttentionMap) -> Any:
-    """A matplotlib figure: target pieces down, source pieces across, darker is more attention."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    rows, columns = entry.weights.shape
-    figure = Figure(
-        figsize=(min(1.2 + 0.28 * columns, 16), min(1.0 + 0.24 * rows, 16)), dpi=80, layout="constrained"
-    )
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.imshow(entry.weights.float().cpu().numpy(), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    # parse_math: a piece like "$" is text, not the start of a formula
-    axes.set_xticks(range(columns), entry.source_pieces, rotation=90, fontsize=8, parse_math=False)
-    axes.set_yticks(range(rows), entry.target_pieces, fontsize=8, parse_math=False)
-    axes.set_xlabel("source")
-    axes.set_ylabel("translation")
-    return figure
 
 
 class LogLines(Sink):

@@ -2,10 +2,10 @@
 
 Contract: `train` turns a configuration into a finished run folder, or goes on where an earlier process
 stopped. The loss of an update is the sum of the token losses divided by the number of real target tokens
-over all its micro-batches, so it does not depend on how they are cut. Everything random follows from
-(seed, step, micro-batch), so on the same machine a resumed run is bit-identical to an unbroken one when
-its budget counts updates or epochs. With `max_minutes` the clock decides the learning rate and the end:
-then only what a step computes is reproducible, not how many steps there are.
+(or of sentences) over all its micro-batches, so it does not depend on how they are cut. Everything random
+follows from (seed, step, micro-batch), so on the same machine a resumed run is bit-identical to an unbroken
+one when its budget counts updates or epochs. With `max_minutes` the clock decides the learning rate and the
+end: then only what a step computes is reproducible, not how many steps there are.
 
 Not in here: the model, the data, the search; the files of a checkpoint (`mt.training.checkpoint`).
 
@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from mt.config.fields import options, show, value_of
-from mt.config.schema import Initialization, Precision, TrainConfig, ValidMetric
+from mt.config.schema import GradientPer, Initialization, Precision, TrainConfig, ValidMetric
 from mt.data.batches import Batch, BatchLoader
 from mt.data.lines import counted
 from mt.data.preparation import Prepared, prepare
@@ -218,6 +218,7 @@ class Trainer:
         self._loader = BatchLoader(
             self.prepared.train,
             batch_tokens=training.batch_tokens,
+            batch_sentences=training.batch_sentences,
             seed=self.config.seed,
             epoch=progress.epoch,
             position=progress.position,
@@ -381,6 +382,7 @@ class Trainer:
             self.config.optimizer,
             step=progress.step + 1,
             progress=self._share(),
+            epochs=progress.epochs,
             width=self.config.model.width,
         )
 
@@ -420,14 +422,15 @@ class Trainer:
 
     def _accumulate(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
         config, progress = self.config, self.progress
-        tokens = sum(batch.tokens for batch in batches)
+        per_sentence = config.training.gradient_per is GradientPer.sentence
+        divisor = sum(len(batch.source) if per_sentence else batch.tokens for batch in batches)
         losses: list[Tensor] = []
         nlls: list[Tensor] = []
         self.updater.clear()
         for micro, batch in enumerate(batches):
             seed_step(config.seed, progress.step + 1, _RANK, micro)
             loss, nll = self._losses(batch.to(self.device))
-            self.scaler.scale(loss / tokens).backward()  # type: ignore[no-untyped-call]
+            self.scaler.scale(loss / divisor).backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
             nlls.append(nll)
         return torch.stack(losses).sum(), torch.stack(nlls).sum()

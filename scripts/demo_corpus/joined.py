@@ -42,6 +42,10 @@ from .people import ETRE, GO, GO_PLACE, Pair, echo, name, subject_person, table,
 from .things import _UNIQUE, PERSON_CLASSES, by, complement, kin, predicate, subject_owner
 from .times import NO_TIME, Setting, setting, verbs_in
 
+# Nobody does anything else before these.
+OUT_OF_BED = ("se lever", "se réveiller")
+MORNING = (*OUT_OF_BED, "s'habiller")
+
 
 def k_relative(w: Writer) -> Pair:
     kind = w.weighted((4, "qui"), (4, "que"), (2, "où"), (2, "dont"), (2, "dont poss"), (2, "qui thing"))
@@ -376,7 +380,7 @@ def k_purpose(w: Writer) -> Pair:
         p = infinitive(w, daily(w, subject, names=("past",), place=w.chance(0.2)))
     if (
         p.verb.fr == c.verb.fr
-        or (kind == "avant" and c.verb.fr == "se coucher")
+        or (kind == "avant" and (c.verb.fr == "se coucher" or p.verb.fr in OUT_OF_BED))
         or (c.verb.fr, p.verb.fr) in (("rentrer", "partir"), ("préparer", "dîner"), ("préparer", "déjeuner"))
     ):
         raise Reject("not in that order")
@@ -641,9 +645,7 @@ def narrative(w: Writer, clauses: int, *, long: bool = False) -> Pair:
             positive=not last or w.chance(0.6),
         )
         c = without(c, "mid") if first else without(c, "mid", "initial")
-        if (not first and c.verb.fr in ("se lever", "se réveiller", "s'habiller")) or (
-            not last and c.verb.fr == "se coucher"
-        ):
+        if (not first and c.verb.fr in MORNING) or (not last and c.verb.fr == "se coucher"):
             raise Reject("at its hour")
         if c.verb.fr in verbs_used:
             raise Reject("verb again")
@@ -668,8 +670,8 @@ def narrative(w: Writer, clauses: int, *, long: bool = False) -> Pair:
             en_parts.append(f"because {en}")
         elif not c.neg and w.chance(0.6):
             p = infinitive(w, daily(w, who, names=("past",)))
-            if p.verb.fr in verbs_used:
-                raise Reject("verb again")
+            if p.verb.fr in verbs_used or p.verb.fr in MORNING:
+                raise Reject("not in that order")
             fr_parts.append(f"avant de {french_infinitive(p)}")
             en_parts.append(f"before {english_bare(p, 'ing')}")
     return Pair(" ".join(fr_parts), " ".join(en_parts))

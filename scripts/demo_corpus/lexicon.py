@@ -909,7 +909,7 @@ boulangerie;f;bakery;à la boulangerie;at the bakery;to the bakery;in work shop 
 église;f;church;à l'église;at church;to church;in
 parc;m;park;au parc;at the park;to the park;out eat fun read play
 plage;f;beach;à la plage;at the beach;to the beach;out eat arrive fun sleep read play
-piscine;f;swimming pool;à la piscine;at the swimming pool;to the swimming pool;out water shop
+piscine;f;swimming pool;à la piscine;at the swimming pool;to the swimming pool;in water shop
 stade;m;stadium;au stade;at the stadium;to the stadium;out arrive fun
 bureau;m;office;au bureau;at the office;to the office;in work arrive
 hôtel;m;hotel;à l'hôtel;at the hotel;to the hotel;in work eat arrive sleep

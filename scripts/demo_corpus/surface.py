@@ -62,7 +62,7 @@ def french_words(text: str) -> str:
 
 
 def english_words(text: str) -> str:
-    """The choice of a or an; no capital, no final stop."""
+    """The choice of a or an, and *cannot* in one word; no capital, no final stop."""
     text = " ".join(text.split())
 
     def article(match: re.Match[str]) -> str:
@@ -75,6 +75,7 @@ def english_words(text: str) -> str:
         return f"{match.group(1)}{'n' if vowel else ''} {match.group(2)}"
 
     text = re.sub(r"(?<![\w'-])([aA]) (\w+)", article, text)
+    text = re.sub(r"\b([cC]an) not\b", r"\1not", text)
     return re.sub(r" ,", ",", text)
 
 

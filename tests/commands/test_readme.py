@@ -1,4 +1,4 @@
-"""What the README says is there: its commands compose, its files and options exist."""
+"""What the README says is there: commands (those of `make demo` too) compose, files and options exist."""
 
 from __future__ import annotations
 
@@ -12,17 +12,35 @@ from mt.compare import _folders_as_option
 from mt.config.composition import open_hydra
 from mt.config.fields import options
 from mt.config.schema import CompareConfig, EvaluateConfig, TrainConfig, TranslateConfig
-from mt.evaluate import _single_reference_as_list
+from mt.config.words import one_as_list
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def commands() -> list[list[str]]:
     """The words of every ``python -m mt.…`` in a shell block, without comments, pipes and redirections."""
-    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)).replace("\\\n", " ")
+    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL))
+    return commands_in(blocks)
+
+
+def demo_commands() -> list[list[str]]:
+    """The same for those that `make demo` runs and those that it proposes."""
+    recipe = MAKEFILE.split("\ndemo:")[1].split("\n\n")[0]
+    names = dict(re.findall(r"^(\w+) \??:= (.*)$", MAKEFILE, flags=re.MULTILINE))
+    filled = re.sub(r"\$\((\w+)\)", lambda match: names.get(match.group(1), match.group(1)), recipe)
+    lines = []
+    for line in filled.replace("\\\n", " ").splitlines():
+        command = line[line.find("python -m mt.") :] if "python -m mt." in line else ""
+        proposed = line.strip().startswith("@echo")
+        lines.append(command.removesuffix('"').replace('\\"', '"') if proposed else command)
+    return commands_in("\n".join(lines))
+
+
+def commands_in(lines: str) -> list[list[str]]:
     found = []
-    for line in blocks.splitlines():
+    for line in lines.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         for place, word in enumerate(words):
             if word == "-m" and words[place + 1].startswith("mt."):
@@ -45,15 +63,20 @@ SCHEMAS = {
 }
 
 
-@pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_the_demo_has_all_its_commands() -> None:
+    found = [command[0] for command in demo_commands()]
+    assert found == ["mt.train", "mt.evaluate", "mt.translate", "mt.translate", "mt.train", "mt.train"]
+
+
+@pytest.mark.parametrize("command", commands() + demo_commands(), ids=" ".join)
 def test_a_command_composes(command: list[str]) -> None:
     words = command[1 : command.index("--")] if "--" in command else command[1:]
     sweep = "-m" in words
     words = [word for word in words if word not in ("-m", "--cfg", "job", "--help")]
+    for key in ("reference", "heatmap"):
+        words = one_as_list(words, key)
     if command[0] == "mt.compare":
         words = _folders_as_option(words)
-    if command[0] == "mt.evaluate":
-        words = _single_reference_as_list(words)
     with open_hydra(*SCHEMAS[command[0]]) as composition:
         read = composition.read(words, sweep)
         assert not read.problems

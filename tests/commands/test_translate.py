@@ -497,3 +497,30 @@ def test_signals_and_pipes_that_close(place: Path) -> None:
     process.stdin.close()
     process.wait(timeout=100)
     assert process.stderr is not None and b"Traceback" not in process.stderr.read()
+
+
+def test_a_heatmap_of_the_text_after_the_dashes(run: Run) -> None:
+    plain = run("--", "the cat sleeps")
+    for name in ("look.png", "look.html"):
+        outcome = run(f"heatmap={name}", "--", "the cat sleeps")
+        assert outcome.code == 0 and outcome.out == plain.out and name in outcome.err
+    assert Path("look.png").read_bytes().startswith(b"\x89PNG")
+    page = Path("look.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and '"source":"the cat sleeps"' in page
+    assert run("heatmap=[both.png,both.html]", "--", "the cat sleeps").code == 0
+    assert Path("both.html").read_text(encoding="utf-8") == page
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["heatmap=a.svg", "--", "the cat"], "heatmap=a.svg: must end in .png or .html"),
+        (["heatmap=no/a.png", "--", "the cat"], "heatmap=no/a.png: there is no folder no"),
+        (["heatmap=a.png"], "heatmap=a.png: draws one sentence; give it after --"),
+        (["heatmap=a.png", "--", " \u200b "], "heatmap=a.png: draws one sentence"),
+    ],
+)
+def test_a_heatmap_that_cannot_be_drawn(run: Run, words: list[str], said: str) -> None:
+    outcome = run(*words, stdin=b"the cat\n")
+    assert outcome.code == 2 and said in outcome.err and not outcome.out
+    assert everything_but_runs() == set()

@@ -15,7 +15,7 @@ from mt.config.schema import TrainConfig
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """An otherwise empty folder to work in, and words that name a corpus in it."""
     monkeypatch.chdir(tmp_path)
-    words = []
+    words = ["data=files"]
     for key, name in (
         ("train_source", "a.fr"),
         ("train_target", "a.en"),

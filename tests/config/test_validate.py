@@ -11,19 +11,28 @@ import pytest
 
 from mt.config.fields import assign, options
 from mt.config.schema import (
+    Cell,
     CorpusKind,
     EvaluateConfig,
+    Feed,
+    Initialization,
+    ModelKind,
+    OptimizerKind,
     OutputFormat,
     Positions,
     Precision,
     ScheduleKind,
     ScopeKind,
     ScoreKind,
+    Start,
     TieEmbeddings,
     TrainConfig,
     TranslateConfig,
 )
 from mt.config.validate import missing_files, problems, warnings
+
+# A recurrent model with a score that suits any sizes.
+RNN = {"model__kind": ModelKind.rnn, "attention__score": ScoreKind.general}
 
 SCHEMAS: list[type[Any]] = [TrainConfig, TranslateConfig, EvaluateConfig]
 
@@ -148,10 +157,55 @@ def test_no_text_may_be_empty_or_hold_what_files_cannot(schema: type[Any]) -> No
         ),
         ({"data__source": "en"}, ["data.source=en", "data.target=en"]),
         ({"data__source": "../fr"}, ["data.source=../fr", "language code"]),
-        ({"data__train_source": "a.fr"}, ["data.train_source=a.fr is not read", "multi30k", "data=files"]),
+        (
+            {"data__train_source": "a.fr"},
+            ["data.train_source=a.fr is not read", "add data=files"],
+        ),
         ({"data__kind": CorpusKind.files}, ["data.train_source", "data.valid_target", "data=multi30k"]),
         ({"device": "gpu"}, ["device=gpu", "cuda:N"]),
         ({"run": "a", "resume": "b"}, ["run=a", "resume=b"]),
+        ({"model__rnn__cell": Cell.gru}, ["model.rnn.cell=gru is not read", "model.kind=transformer"]),
+        (
+            {"model__initialization": Initialization.luong2015},
+            ["model.initialization=luong2015", "model.kind=transformer", "take random"],
+        ),
+        ({**RNN, "model__ffn_width": 8}, ["model.ffn_width=8 is not read with model.kind=rnn"]),
+        ({**RNN, "attention__decoder": ScoreKind.dot}, ["attention.decoder=dot is not read"]),
+        ({**RNN, "training__compile": True}, ["training.compile=true is not read with model.kind=rnn"]),
+        (
+            {**RNN, "model__initialization": Initialization.lexical},
+            ["model.initialization=lexical", "model.kind=rnn", "bahdanau2015"],
+        ),
+        (
+            {**RNN, "attention__score": ScoreKind.dot},
+            ["score dot", "256 values", "512", "both directions", "attention=general"],
+        ),
+        (
+            {**RNN, "model__rnn__readout_width": 100},
+            ["model.tie_embeddings=all", "embedding has 256", "readout 100"],
+        ),
+        ({**RNN, "model__rnn__reverse_source": True}, ["reverse_source=true", "bidirectional=true"]),
+        (
+            {**RNN, "model__rnn__feed": Feed.context_in_gates},
+            ["context_in_gates", "model.rnn.query=current", "take model.rnn.query=previous"],
+        ),
+        (
+            {**RNN, "model__rnn__start": Start.copy},
+            ["model.rnn.start=copy", "4 layers of 512", "4 of 256", "model.rnn.start=project"],
+        ),
+        (
+            {**RNN, "attention__score": ScoreKind.none, "attention__scope": ScopeKind["local_m"]},
+            ["attention.scope=local_m is not read", "attention.score=none"],
+        ),
+        ({"optimizer__rho": 0.5}, ["optimizer.rho=0.5 is not read", "take optimizer=adadelta"]),
+        (
+            {"optimizer__kind": OptimizerKind.sgd, "optimizer__beta1": 0.5},
+            ["optimizer.beta1=0.5 is not read", "take optimizer=adam or adamw or muon"],
+        ),
+        (
+            {"schedule__halve_after_epochs": 2},
+            ["schedule.halve_after_epochs=2 is not read", "schedule.kind=inverse_sqrt"],
+        ),
     ],
 )
 def test_values_that_do_not_go_together(values: dict[str, Any], parts: list[str]) -> None:

@@ -265,3 +265,20 @@ def test_waiting_is_measured(monkeypatch):
 def test_an_empty_store_is_an_error():
     with pytest.raises(DataError, match="no training pairs"):
         BatchLoader(TokenStore.of([], []), batch_tokens=10, seed=1)
+
+
+def test_no_batch_has_more_pairs_than_allowed():
+    source, target = lengths_like_captions(500)
+    arguments = {"batch_tokens": 4096, "seed": 3, "epoch": 0}
+    plan = plan_epoch(source, target, batch_sentences=32, **arguments)
+    assert max(len(batch) for batch in plan) == 32
+    assert sorted(np.concatenate(plan)) == list(range(500))
+    # Where the tokens run out first they still decide.
+    small = plan_epoch(source, target, batch_sentences=32, **{**arguments, "batch_tokens": 100})
+    assert [b.tolist() for b in small] == [
+        b.tolist() for b in plan_epoch(source, target, **{**arguments, "batch_tokens": 100})
+    ]
+    loader = BatchLoader(
+        store_of(source, target), batch_sentences=32, prefetch_batches=0, batch_tokens=4096, seed=3
+    )
+    assert len(loader.plan(0)) == len(plan)

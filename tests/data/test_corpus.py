@@ -92,6 +92,37 @@ def test_root_leaves_out_test_sets_that_are_not_there(tmp_path):
         corpus.test_sets(config)  # one side alone is a mistake, not an absent set
 
 
+def test_the_demo_corpus_comes_with_the_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = DataConfig(kind=CorpusKind.demo)
+    sets = corpus.test_sets(config)
+    assert list(sets) == ["test", "test_long", "showcase"]
+    for split in ("train", "valid", *sets):
+        source, target = locate(config, split)
+        assert (source.name, target.name) == (f"{split}.fr", f"{split}.en")
+        assert (
+            source.is_absolute() and source.read_bytes().count(b"\n") == target.read_bytes().count(b"\n") > 0
+        )
+    back = DataConfig(kind=CorpusKind.demo, source="en", target="fr")
+    assert locate(back, "test") == sets["test"][::-1]
+    with pytest.raises(ConfigError, match=r"data\.target=de: demo has en, fr"):
+        locate(DataConfig(kind=CorpusKind.demo, target="de"), "train")
+    with pytest.raises(DataError, match="demo has no val for fr-en; there are train, valid, test, test_long"):
+        locate(config, "val")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_demo_corpus_elsewhere_or_lost(tmp_path, monkeypatch):
+    for name in ("train.fr", "train.en.gz", "test.fr", "test.en"):
+        (tmp_path / name).write_bytes(b"")
+    config = DataConfig(kind=CorpusKind.demo, root=str(tmp_path))
+    assert locate(config, "train") == (tmp_path / "train.fr", tmp_path / "train.en.gz")
+    assert list(corpus.test_sets(config)) == ["test"]
+    monkeypatch.setattr(corpus, "DEMO_DIR", tmp_path / "gone")
+    with pytest.raises(DataError, match=r"not where it should be, in .*gone.*data\.root=DIR"):
+        locate(DataConfig(kind=CorpusKind.demo), "train")
+
+
 def test_given_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a.fr").write_text("x\n", encoding="utf-8")

@@ -264,7 +264,18 @@ MONTHS = {
 
 
 NAMES = {"jane", "paul", "nicolas", "chloé", "inès", "victor", "emma", "thomas"}
-ENGLISH_NEGATIVES = {"not", "never", "longer", "nobody", "nothing", "only", "anyone", "anything", "without"}
+ENGLISH_NEGATIVES = {
+    "not",
+    "cannot",
+    "never",
+    "longer",
+    "nobody",
+    "nothing",
+    "only",
+    "anyone",
+    "anything",
+    "without",
+}
 
 
 def test_the_two_sides_say_the_same(corpus: dict[str, list[tuple[str, str]]]) -> None:

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from mt.config.schema import Precision
 from mt.kernels import linear as module
-from mt.kernels.linear import Linear, linear, set_precision
+from mt.kernels.linear import Columns, Linear, linear, set_precision
 
 
 def _gradients(function, *tensors):
@@ -57,3 +57,21 @@ def test_init_is_xavier_of_each_part(parts):
     assert layer.weight.abs().max() <= bound
     assert layer.weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.05)
     assert layer.bias is not None and not layer.bias.any()
+
+
+@pytest.mark.parametrize("rows", [1, 32, 33])
+def test_columns_compute_the_same(rows: int) -> None:
+    torch.manual_seed(0)
+    weight, x = torch.randn(50, 16), torch.randn(rows, 16)
+    torch.testing.assert_close(Columns(weight).linear(x), x @ weight.t())
+
+
+@pytest.mark.parametrize("rows", [1, 31, 64])
+@pytest.mark.parametrize("low_precision", [False, True])
+def test_without_gradients_the_same_values(rows: int, low_precision: bool) -> None:
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(2, rows, 16), torch.randn(24, 16), torch.randn(24)
+    with torch.no_grad():
+        without = linear(x, weight, bias, low_precision=low_precision)
+    with_ = linear(x, weight.requires_grad_(), bias, low_precision=low_precision)
+    assert with_.requires_grad and torch.equal(without, with_)

@@ -60,6 +60,27 @@ def test_incremental_equals_full(positions, norm, kind):
     torch.testing.assert_close(torch.stack(steps, 1)[target_mask], full, rtol=1e-4, atol=1e-5)
 
 
+def test_steps_use_the_weights_as_they_are_now():
+    """Also after an optimizer that leaves version counters alone."""
+    model = make()
+    source, source_mask, target, target_mask = batch()
+
+    def both():
+        with torch.no_grad():
+            full = model.logits(model(source, source_mask, target, target_mask))
+            state = model.init_state(model.encode(source, source_mask), source_mask)
+            return model.step(target[:, 0], state)[0], full[[0, 3, 9]]
+
+    before = both()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    model.logits(model(source, source_mask, target, target_mask)).square().sum().backward()
+    optimizer.step()
+    after = both()
+    for step, full in (before, after):
+        torch.testing.assert_close(step, full, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(before[0], after[0])
+
+
 def attentions():
     """Every score in every place, with every scope and both kinds of heads."""
     for kind, scope, heads in itertools.product(ScoreKind, ScopeKind, Heads):

@@ -1,4 +1,4 @@
-"""The wheel holds all that a checkout has: installed elsewhere, the commands find their YAML files."""
+"""The wheel holds all that a checkout has: installed elsewhere, the commands find their files."""
 
 from __future__ import annotations
 
@@ -63,17 +63,23 @@ def test_the_wheel_has_every_yaml_file_and_no_tests(wheel: Path) -> None:
     files = {
         f"mt/conf/{path.relative_to(ROOT / 'conf').as_posix()}" for path in (ROOT / "conf").rglob("*.yaml")
     }
-    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mt").rglob("*.py")}
-    assert len(files) > 15
-    assert files | modules <= names
+    demo = {f"mt/data/demo/{path.name}" for path in (ROOT / "data" / "demo").iterdir()}
+    modules = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "mt").rglob("*.*")
+        if path.suffix in (".py", ".html")
+    }
+    assert len(files) > 15 and len(demo) == 10
+    assert files | demo | modules <= names
+    assert wheel.stat().st_size < 1_500_000
     assert not [name for name in names if name.startswith(("tests/", "conf/", "data/", "scripts/"))]
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
 def test_the_installed_copy_is_what_runs_and_finds_its_files(installed: Path, tmp_path: Path) -> None:
-    code = "import mt, mt.config.paths as p; print(mt.__file__); print(p.CONFIG_DIR)"
+    code = "import mt, mt.config.paths as p; print(mt.__file__, p.CONFIG_DIR, p.DEMO_DIR, sep='\\n')"
     lines = run(installed, tmp_path, "-c", code).stdout.splitlines()
-    assert lines == [str(installed / "mt" / "__init__.py"), str(installed / "mt" / "conf")]
+    assert lines == [str(installed / "mt" / name) for name in ("__init__.py", "conf", "data/demo")]
 
 
 @pytest.mark.parametrize("command", ["prepare", "train", "translate", "evaluate", "compare"])
@@ -87,6 +93,12 @@ def test_every_command_answers_from_anywhere(command: str, installed: Path, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_installed_copy_prepares_the_demo_corpus_by_default(installed: Path, tmp_path: Path) -> None:
+    done = run(installed, tmp_path, "-m", "mt.prepare")
+    assert done.returncode == 0, done.stderr
+    assert str(installed / "mt" / "data" / "demo" / "train.fr") in done.stdout
+
+
 def test_an_experiment_composes_in_the_installed_copy(installed: Path, tmp_path: Path) -> None:
     done = run(installed, tmp_path, "-m", "mt.train", "experiment=multi30k_fr_en", "--cfg", "job")
     assert done.returncode == 0 and "kind: multi30k" in done.stdout
@@ -98,7 +110,7 @@ LINES = [("un chat", "a cat"), ("un chien", "a dog"), ("deux chats", "two cats")
 
 
 def test_the_installed_copy_trains_and_translates(installed: Path, tmp_path: Path) -> None:
-    words = []
+    words = ["data=files"]
     for split in ("train", "valid"):
         for side, name in enumerate(("source", "target")):
             path = tmp_path / f"{split}.{name}"

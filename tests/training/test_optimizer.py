@@ -47,6 +47,35 @@ def test_adam_by_hand() -> None:
     torch.testing.assert_close(before - model.weight.detach(), torch.tensor([[0.1, -0.1]]))
 
 
+def test_adadelta_by_hand() -> None:
+    """Zeiler 2012, algorithm 1: two updates with their running averages of squares."""
+    rho, eps, weight = 0.9, 1e-3, 2.0
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(model.weight, weight)
+    updater = Updater(model, OptimizerConfig(kind=OptimizerKind.adadelta, rho=rho, eps=eps))
+    squares = moves = 0.0
+    for gradient in (3.0, -1.0):
+        model.weight.grad = torch.tensor([[gradient]])
+        updater.set_rate(0.5)
+        updater.optimizer.step()
+        squares = rho * squares + (1 - rho) * gradient**2
+        move = ((moves + eps) / (squares + eps)) ** 0.5 * gradient
+        moves = rho * moves + (1 - rho) * move**2
+        weight -= 0.5 * move
+        assert model.weight.item() == pytest.approx(weight, rel=1e-6)
+
+
+def test_sgd_is_the_rate_times_the_gradient() -> None:
+    model = nn.Linear(2, 1, bias=False)
+    before = model.weight.detach().clone()
+    updater = Updater(model, OptimizerConfig(kind=OptimizerKind.sgd))
+    for _ in range(2):
+        model.weight.grad = torch.tensor([[3.0, -0.5]])
+        updater.set_rate(0.1)
+        updater.optimizer.step()
+    torch.testing.assert_close(before - model.weight.detach(), torch.tensor([[0.6, -0.1]]))
+
+
 def test_clipping_keeps_the_direction_and_leaves_small_gradients_alone() -> None:
     model = nn.Linear(2, 1, bias=False)
     updater = Updater(model, OptimizerConfig())

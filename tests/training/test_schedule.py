@@ -17,7 +17,9 @@ from mt.training.schedule import Budget, learning_rate
 def rates(kind: ScheduleKind, steps: int, warmup: int, final: float = 0.0, lr: float = 2e-3, width: int = 64):
     schedule = ScheduleConfig(kind=kind, warmup_steps=warmup, final_ratio=final)
     return [
-        learning_rate(schedule, OptimizerConfig(lr=lr), step=k, progress=(k - 1) / steps, width=width)
+        learning_rate(
+            schedule, OptimizerConfig(lr=lr), step=k, progress=(k - 1) / steps, epochs=0.0, width=width
+        )
         for k in range(1, steps + 1)
     ]
 
@@ -60,6 +62,17 @@ def test_no_warmup_starts_at_the_peak(kind: ScheduleKind) -> None:
     assert all(math.isfinite(rate) and rate > 0 for rate in got)
 
 
+@pytest.mark.parametrize(
+    ("epochs", "rate"), [(0.0, 8), (4.99, 8), (5.0, 4), (5.5, 4), (6.0, 2), (7.2, 1), (9.99, 0.25)]
+)
+def test_halving_begins_after_some_epochs_and_comes_with_every_further_one(
+    epochs: float, rate: float
+) -> None:
+    schedule = ScheduleConfig(kind=ScheduleKind.halving, warmup_steps=0, halve_after_epochs=5)
+    got = learning_rate(schedule, OptimizerConfig(lr=8.0), step=99, progress=0.3, epochs=epochs, width=1)
+    assert got == rate
+
+
 @given(
     kind=st.sampled_from([ScheduleKind.linear, ScheduleKind.cosine]),
     warmup=st.integers(0, 50),
@@ -75,12 +88,14 @@ def test_decay_by_minutes_is_monotone_and_ends_at_the_final_ratio(
     steps = 120
     shares = [((k - 1) / steps) ** speed for k in range(1, steps + 1)]
     got = [
-        learning_rate(schedule, optimizer, step=k, progress=share, width=1)
+        learning_rate(schedule, optimizer, step=k, progress=share, epochs=0.0, width=1)
         for k, share in enumerate(shares, start=1)
     ]
     after = got[max(warmup, 1) - 1 :]
     assert all(a >= b - 1e-9 for a, b in pairwise(after))
-    assert learning_rate(schedule, optimizer, step=steps + 1, progress=1.0, width=1) == pytest.approx(final)
+    assert learning_rate(
+        schedule, optimizer, step=steps + 1, progress=1.0, epochs=0.0, width=1
+    ) == pytest.approx(final)
     assert max(got) <= 1.0 + 1e-9
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from mt.training import tracking
-from mt.training.tracking import AttentionMap, MetricsFile, Sample, TensorBoard, Tracker, duration
+from mt.training.tracking import MetricsFile, Sample, TensorBoard, Tracker, duration
 from mt.training.trainer import Interrupted, Trainer, train
 from tests.training.world import lines, small, terminate
 
@@ -95,16 +94,6 @@ def test_tensorboard_and_matplotlib_are_loaded_only_when_used(prepared: Any, tmp
     code = f"import sys, mt.training.trainer; print([m for m in {names} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
-
-
-@pytest.mark.parametrize("pieces", [["▁a", "$x$", "</s>"], ["▁é", "<0xC3>", "\\frac"], ["x"]])
-def test_attention_picture_has_the_pieces_on_both_axes(pieces: list[str]) -> None:
-    entry = AttentionMap("1", torch.rand(2, len(pieces)), ["out", "</s>"], pieces)
-    figure = tracking.attention_figure(entry)
-    figure.canvas.draw()
-    axes = figure.axes[0]
-    assert [label.get_text() for label in axes.get_xticklabels()] == pieces
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["out", "</s>"]
 
 
 def test_pictures_are_made_only_for_those_who_show_them(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import torch
 
 from mt.config.fields import options
 from mt.config.schema import (
+    GradientPer,
     OptimizerKind,
     Precision,
     ScheduleKind,
@@ -77,6 +78,21 @@ def test_the_gradient_is_that_of_the_mean_over_real_tokens(prepared: Any, tmp_pa
     for a, parameter in zip(got, trainer.updater.parameters, strict=True):
         assert parameter.grad is not None
         torch.testing.assert_close(a, parameter.grad, rtol=1e-8, atol=1e-13)
+
+
+def test_the_gradient_per_sentence_is_the_sum_over_its_tokens(prepared: Any, tmp_path: Path) -> None:
+    per_token, per_sentence = (
+        made(small(model__dropout=0.0, training__gradient_per=per), prepared, tmp_path)
+        for per in (GradientPer.token, GradientPer.sentence)
+    )
+    batches = [collate(prepared.train, [0, 1]), collate(prepared.train, [2])]
+    tokens_a_sentence = sum(batch.tokens for batch in batches) / 3
+    per_token.model.double()
+    per_sentence.model.double()
+    (loss, a), (other, b) = gradients(per_token, batches), gradients(per_sentence, batches)
+    assert loss == other
+    for one, many in zip(a, b, strict=True):
+        torch.testing.assert_close(one * tokens_a_sentence, many, rtol=1e-9, atol=1e-14)
 
 
 def test_every_pair_is_seen_once_per_epoch_even_when_accumulation_does_not_divide_it(
@@ -475,6 +491,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "optimizer.lr": ({}, 5e-3),
     "optimizer.beta1": ({}, 0.5),
     "optimizer.beta2": ({}, 0.5),
+    "optimizer.rho": ({"optimizer__kind": OptimizerKind.adadelta}, 0.5),
     "optimizer.eps": ({}, 1e-2),
     "optimizer.weight_decay": ({}, 0.5),
     "optimizer.matrix_lr": ({"optimizer__kind": OptimizerKind.muon}, 0.05),
@@ -483,10 +500,13 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "schedule.kind": ({}, ScheduleKind.noam),
     "schedule.warmup_steps": ({}, 1),
     "schedule.final_ratio": ({}, 0.9),
+    "schedule.halve_after_epochs": ({"schedule__kind": ScheduleKind.halving}, 0),
     "training.max_steps": ({}, 5),
     "training.max_epochs": ({}, 1),
     "training.batch_tokens": ({}, 30),
+    "training.batch_sentences": ({}, 3),
     "training.accumulate": ({}, 2),
+    "training.gradient_per": ({"training__clip_norm": 0.0, "optimizer__eps": 1e-2}, GradientPer.sentence),
     "training.label_smoothing": ({}, 0.5),
     "training.clip_norm": ({}, 0.01),
     "training.precision": ({}, Precision.bf16),
