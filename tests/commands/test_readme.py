@@ -73,10 +73,10 @@ def test_a_command_composes(command: list[str]) -> None:
     words = command[1 : command.index("--")] if "--" in command else command[1:]
     sweep = "-m" in words
     words = [word for word in words if word not in ("-m", "--cfg", "job", "--help")]
-    if command[0] == "mt.compare":
-        words = _folders_as_option(words)
     for key in ("reference", "heatmap"):
         words = one_as_list(words, key)
+    if command[0] == "mt.compare":
+        words = _folders_as_option(words)
     with open_hydra(*SCHEMAS[command[0]]) as composition:
         read = composition.read(words, sweep)
         assert not read.problems
