@@ -31,7 +31,7 @@ TORCHRUN = (
 def corpus(folder: Path, count: int = 300) -> list[str]:
     """Files of made-up pairs, and the options that train on them in a moment."""
     folder.mkdir()
-    options = ["data.source=fr", "data.target=en", f"data.cache={folder.parent / 'cache'}"]
+    options = ["data=files", "data.source=fr", "data.target=en", f"data.cache={folder.parent / 'cache'}"]
     for split, number, seed in (("train", count, 0), ("valid", 20, 1)):
         for side, text in zip(("source", "target"), pairs(number, seed), strict=True):
             path = folder / f"{split}.{side}"
