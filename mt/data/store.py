@@ -8,6 +8,8 @@ Not in here: what the ids mean, which pairs are kept, what the folder is called.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -150,6 +152,10 @@ class TokenStore:
         return cls(*arrays)
 
 
+# Of a builder to get its folder in place, while others do the same.
+_ATTEMPTS = 50
+
+
 def is_whole(folder: Path) -> bool:
     """Whether a store is there and as it was written."""
     try:
@@ -182,14 +188,21 @@ def build_folder(folder: Path, write: Callable[[Path], None], whole: Callable[[P
         fresh = aside / "new"
         fresh.mkdir()
         write(fresh)
-        try:
-            os.rename(fresh, folder)
-        except OSError:
-            if whole(folder):
+        for attempt in range(_ATTEMPTS):
+            try:
+                os.rename(fresh, folder)
                 return
-            if folder.exists():
-                os.rename(folder, aside / "old")
-            os.rename(fresh, folder)
+            except OSError as error:
+                if whole(folder):
+                    return
+                if (
+                    error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+                    or attempt == _ATTEMPTS - 1
+                ):
+                    raise
+            # Others may move it away, or put theirs in its place, at the same moment: look again.
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(folder, aside / f"old-{attempt}")
     except OSError as error:
         if not whole(folder):
             raise _unwritable(folder, error) from None
