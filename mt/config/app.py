@@ -88,7 +88,10 @@ def _compose_and_run(
         if flags.help:
             print(_help(composition, task, schema), end="")
             return 0
-        multirun = flags.multirun or composition.multirun_asked(flags.words)
+        ready_made = composition.multirun_asked(flags.words)
+        if ready_made and flags.cfg is not None:
+            raise UsageError("--cfg shows one configuration, and this is a sweep: leave +sweep=... out")
+        multirun = flags.multirun or ready_made
         if multirun and os.environ.get("WORLD_SIZE", "1") != "1":
             raise UsageError("torchrun starts the processes of one run; start a sweep (-m) without it")
         words = composition.read(flags.words, multirun)
@@ -279,6 +282,8 @@ def _sweep(
     if "--multirun" not in hydra_flags:
         hydra_flags.append("--multirun")
     sweep.write_plan()
+    count = len(sweep.cells)
+    _LOG.info("a sweep of %d cell%s, each a run of its own", count, "s" * (count != 1))
     # Hydra must not compute the folder a second time.
     fixed = [*words.good, f"hydra.sweep.dir={as_text(str(sweep.folder))}"]
     code = _through_hydra(job, config_name, hydra_flags, fixed)

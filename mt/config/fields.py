@@ -55,7 +55,7 @@ class Option:
     def range(self) -> str:
         """The range in words: ``>= 0 and < 1``; empty without bounds."""
         signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-        return " and ".join(f"{signs[name]} {bound:g}" for name, bound in self.bounds.items())
+        return " and ".join(f"{signs[name]} {bound:.15g}" for name, bound in self.bounds.items())
 
     def inside(self, value: float) -> bool:
         """Whether a number lies in the range (NaN lies in none)."""

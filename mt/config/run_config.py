@@ -106,13 +106,17 @@ def load_config(path: Path) -> TrainConfig:
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
         reason = str(getattr(error, "problem", None) or type(error).__name__)
         raise CheckpointError(
-            f"{path}: not a plain YAML file ({reason}); the run folder is damaged"
+            f"{path}: not a plain YAML file ({reason}); the run folder is damaged: "
+            "put the file of a copy of the run in its place, or train again"
         ) from None
     config = TrainConfig()
     faults = list(_fill(config, stored, ""))
     faults = faults or [p.message for p in find_problems(config)]
     if faults:
-        raise CheckpointError(f"{path} is not a configuration of this program: " + "; ".join(faults))
+        raise CheckpointError(
+            f"{path} is not a configuration of this program, or of a newer version: {'; '.join(faults)}; "
+            "put the file of a copy of the run in its place, or train again"
+        )
     return config
 
 

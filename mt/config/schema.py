@@ -539,7 +539,7 @@ class TrainConfig:
     schedule: ScheduleConfig = option(ScheduleConfig, "the learning rate over time")
     training: TrainingConfig = option(TrainingConfig, "the loop")
     decoding: DecodingConfig = option(DecodingConfig, "the search")
-    seed: int = option(1, "start of all randomness: weights, batches, dropout", ge=0)
+    seed: int = option(1, "start of all randomness: weights, batches, dropout", ge=0, lt=2**32)
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
     runs: str = option("runs", "folder that holds run folders", path=True)
     run: Optional[str] = option(

@@ -145,6 +145,8 @@ def _unparsable(word: str, error: HydraException, vocabulary: Vocabulary) -> Pro
     key, equals, value = word.partition("=")
     name = key.lstrip("+~")
     if not equals:
+        if {"input", "heatmap"} <= options(vocabulary.schema).keys():  # a command that takes text
+            return Problem((name,), f"'{word}' is not key=value; text to translate stands after --")
         return Problem((name,), f"'{word}' is not key=value (see --help)")
     if not re.fullmatch(r"[+~]{0,2}[A-Za-z_][\w./@$-]*", key, re.ASCII):
         return Problem((name,), f"'{key}' in '{word}' cannot be the name of an option (see --help)")

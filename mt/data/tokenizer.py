@@ -357,7 +357,10 @@ def _read_folder(folder: Path) -> tuple[_Manifest, dict[str, bytes]]:
 
 def _read_manifest(path: Path) -> _Manifest:
     stored = _read_bounded(path, _MAX_MANIFEST_BYTES)
-    damaged = TokenizerError(f"{printable(path)} is not a tokenizer's manifest; prepare the tokenizer again")
+    damaged = TokenizerError(
+        f"{printable(path)} is not a tokenizer's manifest; "
+        "put the folder of a copy of the run in its place, or prepare the data again"
+    )
     try:
         content: Any = json.loads(stored.decode("utf-8"))
         if content["format"] != _FORMAT:

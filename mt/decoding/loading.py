@@ -96,7 +96,8 @@ def load_run(
     if not tokenizer_folder.exists():
         option = f"tokenizer_folder={tokenizer}" if tokenizer is not None else str(tokenizer_folder)
         raise CheckpointError(
-            f"{option}: no such folder; a run keeps its tokenizer in RUN/{TOKENIZER_FOLDER}"
+            f"{option}: no such folder; a run keeps its tokenizer in RUN/{TOKENIZER_FOLDER}: "
+            "put that folder of a copy of the run in its place"
         )
     facts = _facts(weights)
     _check_fit(identify(tokenizer_folder), tokenizer_folder, facts, weights)

@@ -31,6 +31,7 @@ FACTS_FILE = "model.json"
 
 _WRAPPERS = frozenset({"module", "_orig_mod"})
 _FORMAT = 1
+_WAY_OUT = "put the file of a copy of the run in its place, or use a checkpoint of it (checkpoint=DIR)"
 _LISTED = 5
 
 
@@ -166,9 +167,9 @@ def read_facts(path: Path) -> ModelFacts:
         raise CheckpointError(f"{path}: no such file") from None
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error  # an OSError's own text has the path with escapes
-        raise CheckpointError(f"{path}: cannot be read ({reason})") from error
+        raise CheckpointError(f"{path}: cannot be read ({reason}); {_WAY_OUT}") from error
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
-        raise CheckpointError(f"{path}: not a description of a model")
+        raise CheckpointError(f"{path}: not a description of a model; {_WAY_OUT}")
     if content["format"] > _FORMAT:
         raise CheckpointError(
             f"{path}: written by a newer version (format {content['format']}); update this one"

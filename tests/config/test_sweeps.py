@@ -314,6 +314,12 @@ def test_what_is_given_one_by_one_wins_over_a_ready_made_sweep(
     assert len(sweeps()) == 1
 
 
+def test_cfg_shows_one_configuration_and_no_sweep(corpus: list[str], world: World, capsys: Any) -> None:
+    assert world.start([*corpus, "+sweep=learning_rate", "--cfg", "job"]) == 2
+    error = capsys.readouterr().err
+    assert "this is a sweep: leave +sweep=... out" in error and "Ambiguous" not in error
+
+
 def test_a_ready_made_sweep_that_is_not_there(corpus: list[str], world: World, capsys: Any) -> None:
     assert world.start([*corpus, "+sweep=learning_rat"]) == 2
     assert "did you mean learning_rate?" in capsys.readouterr().err

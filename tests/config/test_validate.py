@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -335,3 +335,10 @@ def test_a_checkpoint_may_be_named_by_its_place_in_the_run(tmp_path: Path) -> No
     assert missing_files(TranslateConfig(run=str(tmp_path), checkpoint="checkpoints/step-1")) == []
     (problem,) = missing_files(TranslateConfig(run=str(tmp_path), checkpoint="step-2"))
     assert "checkpoint=step-2" in problem.message
+
+
+def test_a_seed_beyond_what_all_generators_take_is_refused(
+    complaints: Callable[[Sequence[str]], list[str]],
+) -> None:
+    assert complaints([f"seed={2**32 - 1}"]) == []
+    assert complaints([f"seed={2**32}"]) == [f"seed={2**32}: must be >= 0 and < {2**32}"]
