@@ -124,6 +124,10 @@ class General(Score):
 
     def build(self) -> None:
         self.matrix = HeadLinear(self.heads, self.key_size, self.query_size)
+        # The scores begin with the spread of scaled_dot's; √Dq times as wide, the softmax is saturated before
+        # anything is learnt, and stays so (reversal of 64-wide words: no sentence right; so all).
+        with torch.no_grad():
+            self.matrix.weight.mul_(1.0 / math.sqrt(self.query_size))
 
     def prepare_keys(self, keys: Tensor) -> Tensor:
         prepared: Tensor = self.matrix(keys)
