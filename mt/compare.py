@@ -21,8 +21,8 @@ from mt.config.quoting import as_text
 from mt.config.run_config import load_config, resolve_decoding
 from mt.config.schema import CompareConfig, TrainConfig
 from mt.data import corpus
-from mt.data.lines import TextFile, counted, read_lines
-from mt.errors import CheckpointError, ConfigError, DataError, UsageError
+from mt.data.lines import TextFile, check_segments, read_lines
+from mt.errors import CheckpointError, ConfigError, UsageError
 from mt.evaluation.comparison import (
     FAILED,
     FINISHED,
@@ -209,11 +209,7 @@ def _read(config: CompareConfig, name: str, source: Path, references: Any) -> Te
     raws = []
     for path in references:
         reference = lines(path)
-        if len(reference.raw) != len(text.lines):
-            raise DataError(
-                f"{text.path} has {counted(len(text.lines), 'line')}, {reference.path} has "
-                f"{len(reference.raw):,}; line N of both must belong to the same segment"
-            )
+        check_segments(text, reference)
         raws.append(reference.raw)
     return TestSet(name, text.lines, raws, text_hash(None, [text.lines]), text_hash(None, raws))
 
@@ -258,9 +254,7 @@ def _add_maps(comparison: Comparison, count: int, device: Any) -> None:
 
 def _maps(folder: Path, scored: Scored, sentences: Sequence[int], device: Any) -> dict[int, Map]:
     """Cross-attention of a run's model at its own translations, averaged over all layers and heads."""
-    import torch
-
-    from mt.data.tokenizer import BOS, EOS
+    from mt.decoding.alignments import attention_between
     from mt.decoding.loading import load_run
 
     loaded = load_run(folder, device=device)
@@ -271,16 +265,8 @@ def _maps(folder: Path, scored: Scored, sentences: Sequence[int], device: Any) -
         target = tokenizer.encode_target([scored.hypotheses[number]])[0][:room]
         if not source or not target:
             continue
-        source_row = torch.tensor([[*source, EOS]], device=device)
-        target_row = torch.tensor([[BOS, *target]], device=device)
-        mask = torch.ones_like(source_row, dtype=torch.bool)
-        # Row t of the weights is from predicting piece t: (B=1, L, H, T, S) -> (T, S).
-        weights = loaded.model.cross_attention(source_row, mask, target_row)[0].mean((0, 1))
-        found[number] = Map(
-            weights.float().cpu().tolist(),
-            [*tokenizer.pieces(target, "target"), "</s>"],
-            [*tokenizer.pieces(source, "source"), "</s>"],
-        )
+        pieces = attention_between(loaded.model, tokenizer, source, target).pieces
+        found[number] = Map(pieces.values.mean((0, 1)).tolist(), pieces.target, pieces.source)
     return found
 
 

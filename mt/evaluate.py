@@ -23,7 +23,7 @@ from mt.config import terminal
 from mt.config.app import run_app
 from mt.config.schema import DataConfig, EvaluateConfig
 from mt.config.words import one_as_list
-from mt.data.lines import TextFile, counted, read_lines
+from mt.data.lines import TextFile, check_segments, read_lines
 from mt.errors import ConfigError, DataError
 from mt.evaluation.metrics import bleu_by_length, score
 from mt.evaluation.report import Evaluation, table, text_hash, write_text
@@ -95,14 +95,9 @@ def _from_files(config: EvaluateConfig, name: str) -> _TestSet:
 
 def _checked(test_set: _TestSet) -> _TestSet:
     """Refuses unequal numbers of lines before time is spent on translating."""
-    source = test_set.source
-    for reference in test_set.references:
-        if source is not None and len(reference.raw) != len(source.lines):
-            raise DataError(
-                f"{source.path} has {counted(len(source.lines), 'line')}, {reference.path} has "
-                f"{len(reference.raw):,}; "
-                "line N of both must belong to the same segment"
-            )
+    if test_set.source is not None:
+        for reference in test_set.references:
+            check_segments(test_set.source, reference)
     return test_set
 
 

@@ -391,7 +391,9 @@ class BatchLoader:
             if position > len(plan):
                 raise ValueError(f"position {position} lies beyond the {len(plan)} batches of epoch {epoch}")
             for number in range(position, len(plan)):
-                random = np.random.default_rng([self._seed, epoch, number, self._rank, *before])
+                random = None
+                if self._subword_dropout is not None:
+                    random = np.random.default_rng([self._seed, epoch, number, self._rank, *before])
                 batch = collate(self._store, plan[number], self._subword_dropout, random)
                 yield epoch, number, batch.pin_memory() if self._pin_memory else batch
             epoch, position = epoch + 1, 0

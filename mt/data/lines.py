@@ -139,6 +139,19 @@ def cleaning_warnings(counts: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def check_segments(source: TextFile, reference: TextFile) -> None:
+    """Refuse a reference that has not a line for each line of the source.
+
+    Raises:
+        DataError: it names both files and counts.
+    """
+    if len(reference.raw) != len(source.lines):
+        raise DataError(
+            f"{source.path} has {counted(len(source.lines), 'line')}, {reference.path} has "
+            f"{len(reference.raw):,}; line N of both must belong to the same segment"
+        )
+
+
 def read_lines(
     path: str | Path, *, invalid_utf8: InvalidUtf8 = InvalidUtf8.error, strict: bool = False
 ) -> TextFile:

@@ -61,16 +61,34 @@ def cross_attention(model: Seq2Seq, tokenizer: Tokenizer, translation: Translati
         tokenizer: its tokenizer.
         translation: from `Translator`, of a line that is not blank.
     """
-    source_ids, target_ids = list(translation.source_ids), list(translation.target_ids)
+    return attention_between(
+        model, tokenizer, translation.source_ids, translation.target_ids, truncated=translation.truncated
+    )
+
+
+def attention_between(
+    model: Seq2Seq,
+    tokenizer: Tokenizer,
+    source_ids: Sequence[int],
+    target_ids: Sequence[int],
+    *,
+    truncated: bool = False,
+) -> CrossAttention:
+    """What each piece of any target looked at, whoever wrote it.
+
+    Args:
+        source_ids, target_ids: pieces without special symbols, at least one of each.
+        truncated: no end of the sentence follows the target's last piece.
+    """
     device = model.source_embedding.weight.device
     source = torch.tensor([[*source_ids, EOS]], device=device)
     # Read piece by piece, each position predicts the next; the last one predicts the end.
     target_input = torch.tensor([[BOS, *target_ids]], device=device)
-    if translation.truncated:
+    if truncated:
         target_input = target_input[:, :-1]
     weights = model.cross_attention(source, torch.ones_like(source, dtype=torch.bool), target_input)
     values = weights[0].float().cpu().numpy()
-    end = [] if translation.truncated else [END]
+    end = [] if truncated else [END]
     source_pieces = tokenizer.pieces(source_ids, "source")
     target_pieces = tokenizer.pieces(target_ids, "target")
     source_starts, source_words = _words(source_ids, source_pieces, tokenizer.decode_source)

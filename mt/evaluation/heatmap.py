@@ -18,9 +18,7 @@ import hashlib
 import io
 import json
 import logging
-import os
 import re
-import secrets
 import unicodedata
 import warnings
 from collections.abc import Sequence
@@ -32,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mt.errors import MTError
+from mt.files import write_whole
 
 logger = logging.getLogger("mt.evaluation.heatmap")
 
@@ -212,11 +211,7 @@ def _count(number: int, name: str) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        aside.write_bytes(content)
-        os.replace(aside, path)
+        write_whole(path, content)
     except OSError as error:
         raise MTError(f"{path}: {error.strerror or error}; it was not written") from error
-    finally:
-        aside.unlink(missing_ok=True)

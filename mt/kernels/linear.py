@@ -52,6 +52,11 @@ def onednn_is_faster() -> bool:
     return torch.allclose(product.double(), sample.double() @ sample.double(), atol=1e-5)
 
 
+def is_cpu_fp32(x: Tensor) -> bool:
+    """Whether a tensor is of the kind that this module has its own ways for."""
+    return x.device.type == "cpu" and x.dtype == torch.float32
+
+
 @contextmanager
 def _onednn(on: bool) -> Iterator[None]:
     """Send fp32 products inside the block through oneDNN."""
@@ -86,7 +91,7 @@ def rounded(x: Tensor, low_precision: bool) -> Tensor:
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
     """``a @ b`` (2-D), in the operands' format, by the fastest exact way."""
-    if a.dtype != torch.float32 or a.device.type != "cpu":
+    if not is_cpu_fp32(a):
         return a @ b
     with _onednn(onednn_is_faster()):
         return a @ b
@@ -120,8 +125,7 @@ class _Product(torch.autograd.Function):
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, low_precision: bool = False) -> Tensor:
     """``x Wᵀ + b``: x (..., I), weight (O, I), bias (O,) → (..., O); see the module for `low_precision`."""
-    on_cpu = x.device.type == "cpu" and x.dtype == torch.float32
-    if not (on_cpu and (low_precision or onednn_is_faster())):
+    if not (is_cpu_fp32(x) and (low_precision or onednn_is_faster())):
         return F.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
     if torch.is_grad_enabled():

@@ -23,12 +23,11 @@ from torch import Tensor, nn
 from mt.attention.scores import Additive
 from mt.config.schema import AttentionConfig, Initialization, ModelConfig, TieEmbeddings
 from mt.kernels.dropout import Dropout
-from mt.kernels.linear import Linear, linear
 from mt.kernels.packing import RowIndex, rearrange
 from mt.models.rnn_cells import Cell, Lstm
 from mt.models.rnn_decoder import Decoded, DecoderState, RnnDecoder, Source
 from mt.models.rnn_encoder import Encoded, RnnEncoder
-from mt.models.seq2seq import Seq2Seq, State
+from mt.models.seq2seq import Seq2Seq, State, output_layer
 
 
 class Rnn(Seq2Seq):
@@ -55,20 +54,8 @@ class Rnn(Seq2Seq):
         self.encoder = RnnEncoder(model, width)
         self.decoder = RnnDecoder(model, attention, width, self.encoder.output_width, self.encoder.width)
         self.readout_dropout = Dropout(model.dropout)
-        if model.tie_embeddings is TieEmbeddings.none:
-            self.output = Linear(self.decoder.readout_width, target_size, bias=False)
-        else:
-            # A Linear all the same, so that one precision switch reaches it; it only borrows the matrix.
-            self.output = Linear(1, 1, bias=False)
-            self.output.weight = cast(nn.Parameter, self.target_embedding.weight)
+        self.output = output_layer(model.tie_embeddings, self.target_embedding, self.decoder.readout_width)
         initialize(self, model.initialization)
-
-    @property
-    def output_weight(self) -> Tensor:
-        return self.output.weight
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return linear(hidden, self.output_weight, low_precision=self.output.low_precision)
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target_input: Tensor, target_mask: Tensor

@@ -7,9 +7,12 @@ vocabulary, L layers, H heads, J hypotheses (B times the beam). Masks are boolea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from torch import Tensor, nn
+
+from mt.config.schema import TieEmbeddings
+from mt.kernels.linear import Linear, linear
 
 # A tree (dict, list, tuple) of tensors. `state["memory"]` holds what is constant per sentence, batch
 # axis 0 = sentences; `state["cache"]` what grows per hypothesis, batch axis 0 = hypotheses, those of
@@ -26,11 +29,13 @@ class Seq2Seq(nn.Module, ABC):
     Attributes:
         max_positions: longest source or target in pieces, end-of-sentence included.
         source_embedding, target_embedding: may be one and the same.
+        output: the output layer, see `output_layer`.
     """
 
     max_positions: int
     source_embedding: nn.Embedding
     target_embedding: nn.Embedding
+    output: Linear
 
     @abstractmethod
     def forward(
@@ -75,18 +80,28 @@ class Seq2Seq(nn.Module, ABC):
         """
 
     @property
-    @abstractmethod
     def output_weight(self) -> Tensor:
         """(V, D) matrix of the output layer."""
+        return self.output.weight
 
     @property
     def output_bias(self) -> Tensor | None:
         """(V,) bias of the output layer, or None."""
         return None
 
-    @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., D) → (..., V)."""
+        return linear(hidden, self.output_weight, low_precision=self.output.low_precision)
+
+
+def output_layer(tie: TieEmbeddings, embedding: nn.Embedding, width: int) -> Linear:
+    """The layer from states of `width` to logits; it has a matrix of its own only where nothing is tied."""
+    if tie is TieEmbeddings.none:
+        return Linear(width, embedding.num_embeddings, bias=False)
+    # A Linear all the same, so that one precision switch reaches it; it only borrows the matrix.
+    output = Linear(1, 1, bias=False)
+    output.weight = cast(nn.Parameter, embedding.weight)
+    return output
 
 
 def parameter_count(model: nn.Module) -> int:

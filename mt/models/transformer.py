@@ -26,15 +26,11 @@ from mt.attention.scores import Score, build_score
 from mt.config.schema import Activation, AttentionConfig, ModelConfig, Norm, ScoreKind, TieEmbeddings
 from mt.kernels.dropout import Dropout
 from mt.kernels.feed_forward import feed_forward
-from mt.kernels.linear import Columns, Linear, linear
+from mt.kernels.linear import Columns, Linear, is_cpu_fp32
 from mt.kernels.packing import Packing
 from mt.kernels.randomness import apart
 from mt.models.positions import PositionEncoding
-from mt.models.seq2seq import Seq2Seq, State
-
-
-def _is_cpu_fp32(x: Tensor) -> bool:
-    return x.device.type == "cpu" and x.dtype == torch.float32
+from mt.models.seq2seq import Seq2Seq, State, output_layer
 
 
 class FeedForward(nn.Module):
@@ -52,7 +48,7 @@ class FeedForward(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """(N, D) → (N, D)."""
         dropped = self.dropout.probability > 0.0 and self.training
-        if self.activation is F.relu and not dropped and self.inner.low_precision and _is_cpu_fp32(rows):
+        if self.activation is F.relu and not dropped and self.inner.low_precision and is_cpu_fp32(rows):
             return feed_forward(rows, self.inner, self.outer)
         out: Tensor = self.outer(self.dropout(self.activation(self.inner(rows))))
         return out
@@ -170,12 +166,7 @@ class Transformer(Seq2Seq):
             self.target_embedding = self.source_embedding
         else:
             self.target_embedding = _embedding(target_size, model.width)
-        if model.tie_embeddings is TieEmbeddings.none:
-            self.output = Linear(model.width, target_size, bias=False)
-        else:
-            # A Linear all the same, so that one precision switch reaches it; it only borrows the matrix.
-            self.output = Linear(1, 1, bias=False)
-            self.output.weight = cast(nn.Parameter, self.target_embedding.weight)
+        self.output = output_layer(model.tie_embeddings, self.target_embedding, model.width)
         self._columns: Columns | None = None
         self.positions = PositionEncoding(
             model.positions, model.max_positions, model.width, model.width // model.heads
@@ -186,13 +177,6 @@ class Transformer(Seq2Seq):
         pre = model.norm is Norm.pre
         self.encoder_norm = nn.LayerNorm(model.width) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(model.width) if pre else nn.Identity()
-
-    @property
-    def output_weight(self) -> Tensor:
-        return self.output.weight
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return linear(hidden, self.output_weight, low_precision=self.output.low_precision)
 
     def forward(
         self, source: Tensor, source_mask: Tensor, target_input: Tensor, target_mask: Tensor
@@ -209,7 +193,7 @@ class Transformer(Seq2Seq):
 
     def init_state(self, memory: Tensor, memory_mask: Tensor) -> State:
         packing = Packing(memory_mask, self.heads)
-        plain = not torch.is_grad_enabled() and not self.output.low_precision and _is_cpu_fp32(memory)
+        plain = not torch.is_grad_enabled() and not self.output.low_precision and is_cpu_fp32(memory)
         # Of the steps to come, which are many; weights do not change between them.
         self._columns = Columns(self.output_weight) if plain else None
         rows = memory.flatten(0, 1).index_select(0, packing.places)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mt.kernels.linear import multiply, rounded
+from mt.kernels.linear import is_cpu_fp32, multiply, rounded
 
 # 512 x 8,000 logits and their softmax are 16 MB each. Measured on two cores with 32 MB of cache: 256 rows
 # make products too flat (519 ms for 3,500 tokens), 512 to 5,000 take the same time (440 ms).
@@ -40,7 +40,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         wanted: tuple[bool, bool, bool],
     ) -> tuple[Tensor, Tensor]:
         size = weight.shape[0]
-        low_precision = low_precision and hidden.device.type == "cpu" and hidden.dtype == torch.float32
+        low_precision = low_precision and is_cpu_fp32(hidden)
         matrix = weight.bfloat16() if low_precision else weight
         # Softmax and sums are kept in fp32 at least, whatever the format of the hidden states.
         wide = torch.promote_types(hidden.dtype, torch.float32)

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 from torch import Tensor
 
 from mt.evaluation.heatmap import figure
+from mt.files import write_whole
 
 logger = logging.getLogger("mt.training")
 
@@ -103,10 +104,7 @@ class MetricsFile(Sink):
     """
 
     def __init__(self, path: Path, resume_step: int) -> None:
-        kept = _lines_until(path, resume_step)
-        aside = path.with_name(path.name + ".tmp")
-        aside.write_text("".join(kept), encoding="utf-8", newline="\n")
-        os.replace(aside, path)
+        write_whole(path, "".join(_lines_until(path, resume_step)).encode("utf-8"))
         self._file: TextIO = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 - closed by close()
 
     def record(self, kind: str, step: int, values: Mapping[str, float | int | None]) -> None:

@@ -46,10 +46,8 @@ def batch():
     return source, source_mask, target, target_mask
 
 
-@pytest.mark.parametrize(("positions", "norm", "kind"), list(itertools.product(Positions, Norm, ScoreKind)))
-@torch.no_grad()
-def test_incremental_equals_full(positions, norm, kind):
-    model = make(AttentionConfig(score=kind), positions=positions, norm=norm).eval()
+def full_pass_checked_step_by_step(model):
+    """The logits of a teacher-forced pass over `batch`, which n steps must equal."""
     source, source_mask, target, target_mask = batch()
     full = model.logits(model(source, source_mask, target, target_mask))
     state = model.init_state(model.encode(source, source_mask), source_mask)
@@ -58,6 +56,14 @@ def test_incremental_equals_full(positions, norm, kind):
         logits, state = model.step(target[:, t], state)
         steps.append(logits)
     torch.testing.assert_close(torch.stack(steps, 1)[target_mask], full, rtol=1e-4, atol=1e-5)
+    return full
+
+
+@pytest.mark.parametrize(("positions", "norm", "kind"), list(itertools.product(Positions, Norm, ScoreKind)))
+@torch.no_grad()
+def test_incremental_equals_full(positions, norm, kind):
+    model = make(AttentionConfig(score=kind), positions=positions, norm=norm).eval()
+    full_pass_checked_step_by_step(model)
 
 
 def test_steps_use_the_weights_as_they_are_now():
@@ -98,13 +104,7 @@ def name_of(attention):
 def test_every_attention_decodes_step_by_step_and_ignores_padding(attention):
     model = make(attention).eval()
     source, source_mask, target, target_mask = batch()
-    full = model.logits(model(source, source_mask, target, target_mask))
-    state = model.init_state(model.encode(source, source_mask), source_mask)
-    steps = []
-    for t in range(target.shape[1]):
-        logits, state = model.step(target[:, t], state)
-        steps.append(logits)
-    torch.testing.assert_close(torch.stack(steps, 1)[target_mask], full, rtol=1e-4, atol=1e-5)
+    full = full_pass_checked_step_by_step(model)
     wide, wide_mask = F.pad(source, (0, 5), value=9), F.pad(source_mask, (0, 5))
     padded = model.logits(model(wide, wide_mask, target, target_mask))
     torch.testing.assert_close(padded, full, rtol=1e-4, atol=1e-5)
