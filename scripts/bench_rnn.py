@@ -22,8 +22,7 @@ import json
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,8 @@ class Ours(bench.Ours):
         self.config.attention = schema.AttentionConfig(score=schema.ScoreKind[score])
 
 
-class OpenNmt:
-    """OpenNMT-py's encoder and decoder in a bare loop: pad, forward, cross-entropy, backward, Adam."""
+class OpenNmt(bench.BareLoop):
+    """OpenNMT-py's encoder and decoder."""
 
     def __init__(self, shape: bench.Shape, arguments: argparse.Namespace) -> None:
         import torch
@@ -70,10 +69,8 @@ class OpenNmt:
         from onmt.models import NMTModel
         from onmt.modules import Embeddings
 
+        super().__init__(shape, Path(arguments.folder))
         _, score, size = name_parts(arguments.side)
-        torch.manual_seed(shape.seed)
-        self.shape = shape
-        self.batches = bench.StoredBatches(Path(arguments.folder))
 
         def embeddings() -> Any:
             return Embeddings(EMBEDDING, shape.vocabulary, bench.PAD, dropout=shape.dropout)
@@ -90,38 +87,17 @@ class OpenNmt:
         )
         self.model = NMTModel(encoder, decoder)
         self.generator = torch.nn.Linear(size, shape.vocabulary)
-        self.model.train()
-        parameters = [*self.model.parameters(), *self.generator.parameters()]
-        self.optimizer = torch.optim.Adam(parameters, lr=1e-4)
+        self.trains(self.model, self.generator)
 
-    def run(self, serve: Callable[[bench.Block], None]) -> None:
-        serve(self.block)
-
-    def block(self, start: int, steps: int) -> dict[str, Any]:
+    def logits(self, source: Any, first: Any, target: Any) -> Any:
         import torch
-        from torch.nn import functional as F
 
-        tokens, loss = 0, torch.zeros(())
-        begin = time.perf_counter()
-        for number in range(start, start + steps):
-            source, target = self.batches.pair(number)
-            first = torch.full((len(source), 1), bench.BOS)
-            hidden, _ = self.model(
-                source[:, :, None],
-                torch.cat([first, target], dim=1)[:, :, None],
-                (source != bench.PAD).sum(1),
-            )
-            loss = F.cross_entropy(
-                self.generator(hidden).view(-1, self.shape.vocabulary),
-                target.reshape(-1),
-                ignore_index=bench.PAD,
-                label_smoothing=self.shape.smoothing,
-            )
-            loss.backward()
-            self.optimizer.step()
-            self.optimizer.zero_grad()
-            tokens += int((target != bench.PAD).sum())
-        return {"seconds": time.perf_counter() - begin, "tokens": tokens, "loss": float(loss.detach())}
+        hidden, _ = self.model(
+            source[:, :, None],
+            torch.cat([first, target], dim=1)[:, :, None],
+            (source != bench.PAD).sum(1),
+        )
+        return self.generator(hidden)
 
 
 def make_side(arguments: argparse.Namespace, shape: bench.Shape) -> bench.Side:

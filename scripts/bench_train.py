@@ -190,16 +190,63 @@ class StoredBatches:
         return torch.tensor([line + [PAD] * (longest - len(line)) for line in lines])
 
 
-class HuggingFace:
-    """MarianMT in a bare loop: pad, forward, cross-entropy, backward, Adam."""
+class BareLoop:
+    """A peer's model in a bare loop: pad, forward, cross-entropy, backward, Adam.
+
+    A subclass makes its modules in `__init__`, hands them to `trains`, and gives `logits`.
+    """
 
     def __init__(self, shape: Shape, folder: Path) -> None:
         import torch
-        from transformers import MarianConfig, MarianMTModel
 
         self.shape = shape
         self.batches = StoredBatches(folder)
         torch.manual_seed(shape.seed)
+
+    def trains(self, *modules: Any) -> None:
+        import torch
+
+        for module in modules:
+            module.train()
+        parameters = [parameter for module in modules for parameter in module.parameters()]
+        self.optimizer = torch.optim.Adam(parameters, lr=1e-4)
+
+    def logits(self, source: Any, first: Any, target: Any) -> Any:
+        """source (B, S), first (B, 1) begin-of-sentence, target (B, T) → logits of the target (B, T, V)."""
+        raise NotImplementedError
+
+    def run(self, serve: Callable[[Block], None]) -> None:
+        serve(self.block)
+
+    def block(self, start: int, steps: int) -> dict[str, Any]:
+        import torch
+        from torch.nn import functional as F
+
+        tokens, loss = 0, torch.zeros(())
+        begin = time.perf_counter()
+        for number in range(start, start + steps):
+            source, target = self.batches.pair(number)
+            first = torch.full((len(source), 1), BOS)
+            loss = F.cross_entropy(
+                self.logits(source, first, target).view(-1, self.shape.vocabulary),
+                target.reshape(-1),
+                ignore_index=PAD,
+                label_smoothing=self.shape.smoothing,
+            )
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            tokens += int((target != PAD).sum())
+        return {"seconds": time.perf_counter() - begin, "tokens": tokens, "loss": float(loss.detach())}
+
+
+class HuggingFace(BareLoop):
+    """MarianMT."""
+
+    def __init__(self, shape: Shape, folder: Path) -> None:
+        from transformers import MarianConfig, MarianMTModel
+
+        super().__init__(shape, folder)
         config = MarianConfig(
             vocab_size=shape.vocabulary,
             d_model=shape.width,
@@ -222,37 +269,16 @@ class HuggingFace:
             decoder_start_token_id=BOS,
         )
         self.model = MarianMTModel(config)
-        self.model.train()
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4)
+        self.trains(self.model)
 
-    def run(self, serve: Callable[[Block], None]) -> None:
-        serve(self.block)
-
-    def block(self, start: int, steps: int) -> dict[str, Any]:
+    def logits(self, source: Any, first: Any, target: Any) -> Any:
         import torch
-        from torch.nn import functional as F
 
-        tokens, loss = 0, torch.zeros(())
-        begin = time.perf_counter()
-        for number in range(start, start + steps):
-            source, target = self.batches.pair(number)
-            first = torch.full((len(source), 1), BOS)
-            logits = self.model(
-                input_ids=source,
-                attention_mask=(source != PAD).long(),
-                decoder_input_ids=torch.cat([first, target[:, :-1]], dim=1),
-            ).logits
-            loss = F.cross_entropy(
-                logits.view(-1, self.shape.vocabulary),
-                target.view(-1),
-                ignore_index=PAD,
-                label_smoothing=self.shape.smoothing,
-            )
-            loss.backward()
-            self.optimizer.step()
-            self.optimizer.zero_grad()
-            tokens += int((target != PAD).sum())
-        return {"seconds": time.perf_counter() - begin, "tokens": tokens, "loss": float(loss.detach())}
+        return self.model(
+            input_ids=source,
+            attention_mask=(source != PAD).long(),
+            decoder_input_ids=torch.cat([first, target[:, :-1]], dim=1),
+        ).logits
 
 
 class Ceiling:
