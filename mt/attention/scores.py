@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from mt.config.schema import ScoreKind
-from mt.kernels.additive import additive_scores
+from mt.kernels.additive import additive_attention, additive_scores
 from mt.kernels.linear import Linear
 from mt.kernels.randomness import apart
 
@@ -87,6 +87,19 @@ class Score(nn.Module):
         """query (B, H, T, Dq), prepared (B, H, S, ...) → scores (B, H, T, S)."""
         raise NotImplementedError
 
+    def context(self, query: Tensor, prepared: Tensor, values: Tensor, mask: Tensor | None) -> Tensor | None:
+        """``softmax(scores) V`` by a kernel that makes no (B, H, T, S) tensor; None where there is none.
+
+        Args:
+            query, prepared: as in `forward`.
+            values: (B, H, S, C).
+            mask: bool, broadcastable to (B, H, T, S), True = may be attended; rows without any give zeros.
+
+        Returns:
+            (B, H, T, C).
+        """
+        return None
+
 
 class Dot(Score):
     """``score(q, k) = k · q`` (Luong et al. 2015, §3.1, dot)."""
@@ -153,6 +166,9 @@ class Additive(Score):
 
     def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
         return additive_scores(self.query_matrix(query), prepared, self.vector)
+
+    def context(self, query: Tensor, prepared: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        return additive_attention(self.query_matrix(query), prepared, self.vector, values, mask)
 
 
 class Concat(Additive):

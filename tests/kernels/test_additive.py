@@ -1,10 +1,10 @@
-"""Additive scores in chunks: the definition, its gradients, and no tensor of all pairs."""
+"""Additive scores and attention in chunks: the definitions, gradients, and no tensor of all pairs."""
 
 import pytest
 import torch
 
 from mt.kernels import additive
-from mt.kernels.additive import additive_scores
+from mt.kernels.additive import additive_attention, additive_scores
 
 B, H, T, S, D = 3, 2, 4, 5, 6
 
@@ -76,7 +76,19 @@ def test_under_autocast():
         got.sum().backward()
     torch.testing.assert_close(got.double(), definition(a, b, w), rtol=1e-5, atol=1e-5)
     (right,) = torch.autograd.grad(definition(a, b, w).sum(), w)
-    torch.testing.assert_close(w.grad, right, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(w.grad, right, rtol=1e-4, atol=1e-4)  # bf16 would be off by 1e-2
+
+
+class Sizes(torch.utils._python_dispatch.TorchDispatchMode):
+    """Notes the most numbers that a tensor has which is made inside."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            self.largest = max(self.largest, out.untyped_storage().nbytes() // out.element_size())
+        return out
 
 
 def test_nothing_of_the_size_of_all_pairs_is_made(monkeypatch):
@@ -86,20 +98,91 @@ def test_nothing_of_the_size_of_all_pairs_is_made(monkeypatch):
     size, length = 32, 40
     a, b = (torch.randn(1, 1, length, size, requires_grad=True) for _ in range(2))
     w = torch.randn(1, size, requires_grad=True)
-    largest = 0
-
-    class Sizes(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            nonlocal largest
-            out = function(*args, **(kwargs or {}))
-            if isinstance(out, torch.Tensor):
-                largest = max(largest, out.untyped_storage().nbytes() // out.element_size())
-            return out
-
-    with Sizes():
+    with Sizes() as seen:
         additive_scores(a, b, w).sum().backward()
-    assert largest <= max(length * length, length * size)
-    assert largest < length * length * size
+    assert seen.largest <= max(length * length, length * size)
+    assert seen.largest < length * length * size
+
+
+# --- with the softmax and the values ---
+
+C = 3
+
+
+def attention_inputs(mask_name, dtype=torch.float64):
+    """a, b, w, values, and a mask under which one query sees nothing and one sentence ends early."""
+    values = torch.randn(B, H, S, C, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    mask = {
+        "none": None,
+        "keys": (torch.arange(S) < torch.tensor([S, 2, 1])[:, None])[:, None, None],
+        "causal": torch.ones(1, 1, T, S, dtype=torch.bool).tril(),
+        "random": torch.rand(B, H, T, S, generator=torch.Generator().manual_seed(2)) < 0.5,
+    }[mask_name]
+    if mask_name == "random":
+        mask[0, 1, 2] = False
+    return *inputs(dtype), values.to(dtype), mask
+
+
+def attention_definition(a, b, w, values, mask):
+    scores = definition(a, b, w)
+    seen = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand_as(scores)
+    shares = scores.exp() * seen
+    return shares @ values.double() / shares.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+MASKS = ["none", "keys", "causal", "random"]
+
+
+@pytest.mark.parametrize("mask_name", MASKS)
+def test_attention_equals_the_definition(budget, mask_name):
+    given = attention_inputs(mask_name)
+    torch.testing.assert_close(
+        additive_attention(*given), attention_definition(*given), rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("mask_name", MASKS)
+@pytest.mark.parametrize("largest", [40.0, 0.0])
+def test_gradients_of_attention(budget, largest, mask_name, monkeypatch):
+    monkeypatch.setattr(additive, "_LARGEST_EXPONENT", largest)
+    *leaves, mask = attention_inputs(mask_name)
+    leaves = [x.requires_grad_() for x in leaves]
+    got = torch.autograd.grad(additive_attention(*leaves, mask).square().sum(), leaves)
+    right = torch.autograd.grad(attention_definition(*leaves, mask).square().sum(), leaves)
+    for one, two in zip(got, right, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_attention_in_half_precision_is_rounded_once(dtype):
+    given = attention_inputs("causal", dtype)
+    got = additive_attention(*given)
+    assert got.dtype == dtype
+    torch.testing.assert_close(got, attention_definition(*given).to(dtype))
+
+
+def test_attention_makes_no_scores_and_leaves_out_what_no_query_sees(monkeypatch):
+    """Under a causal mask: less than all pairs pass through the buffer, and no tensor has T·S numbers."""
+    length, size, batch = 64, 4, 4
+    monkeypatch.setattr(additive, "_CPU_BYTES", 8 * length * size * 4)  # eight queries
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    a, b, values = (torch.randn(batch, 2, length, size, requires_grad=True) for _ in range(3))
+    w = torch.randn(2, size, requires_grad=True)
+    mask = torch.ones(1, 1, length, length, dtype=torch.bool).tril()
+    with Sizes() as seen:
+        additive_attention(a, b, w, values, mask).sum().backward()
+    assert seen.largest < batch * 2 * length * length
+    pairs = additive._Pairs(a, b, w, mask)
+    used = sum(pairs._shape(chunk).numel() for chunk in pairs.chunks)
+    assert used < 0.6 * batch * 2 * length * length * size
+
+
+def test_attention_without_queries_or_keys():
+    a, b, w, values, _ = attention_inputs("none")
+    everything = torch.ones(B, 1, T, S, dtype=torch.bool)
+    assert additive_attention(a[:, :, :0], b, w, values, everything[:, :, :0]).shape == (B, H, 0, C)
+    none = additive_attention(a, b[:, :, :0], w, values[:, :, :0], everything[..., :0])
+    assert none.shape == (B, H, T, C) and not none.any()
 
 
 def test_no_queries_and_no_keys():
