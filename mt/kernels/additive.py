@@ -92,8 +92,11 @@ class _Pairs:
         )
         self.a, self.b = ((2.0 * a).exp(), (2.0 * b).exp()) if self.by_exponentials else (a, b)
         self.w = w
-        # Of the sum over 1 − 2 r.
-        self.slope, self.offset = (-2.0 * w, w.sum(-1).tolist()) if self.by_exponentials else (w, None)
+        # w · tanh = Σ w − 2 w · r
+        self.slope = w
+        self.offset: Tensor | None = None
+        if self.by_exponentials:
+            self.slope, self.offset = -2.0 * w, w.sum(-1)
         self.one = a.new_ones(())
         keys = b.shape[2]
         self.hidden = None if mask is None else (~mask).expand(*a.shape[:3], keys)
