@@ -3,7 +3,7 @@
 Contract: `choose_device` never falls back in silence: a device that was asked for and is not there is an
 error. `tune_process` changes only this process and only speed, never a result.
 
-Not in here: number formats (`mt.kernels.linear`, autocast in `mt.training.trainer`).
+Not in here: number formats (`mt.kernels.linear`, autocast in `mt.training.step`).
 """
 
 from __future__ import annotations
