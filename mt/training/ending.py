@@ -42,7 +42,7 @@ class TrainResult:
         model: where the final model comes from, in words.
         model_step: updates behind it.
         parameters: trained values, a tied matrix counted once.
-        stopped_by: steps, epochs, minutes or patience.
+        stopped_by: steps, epochs, tokens, minutes or patience.
     """
 
     step: int

@@ -95,16 +95,21 @@ class Timekeeper:
     def share(self) -> float:
         """The share of the budget that is used."""
         progress = self._progress
-        return self.budget.progress(progress.step, progress.epochs, self.elapsed(), self.reserve())
+        return self.budget.progress(
+            progress.step, progress.epochs, progress.tokens, self.elapsed(), self.reserve()
+        )
 
     def used_up(self) -> str | None:
-        """Which limit is reached, if any: steps, epochs or minutes."""
+        """Which limit is reached, if any: steps, epochs, tokens or minutes."""
         if self.share() < 1.0:
             return None
-        if self.budget.max_steps is not None and self._progress.step >= self.budget.max_steps:
+        budget, progress = self.budget, self._progress
+        if budget.max_steps is not None and progress.step >= budget.max_steps:
             return "steps"
-        if self.budget.max_epochs is not None and self._progress.epochs >= self.budget.max_epochs:
+        if budget.max_epochs is not None and progress.epochs >= budget.max_epochs:
             return "epochs"
+        if budget.max_tokens is not None and progress.tokens >= budget.max_tokens:
+            return "tokens"
         return "minutes"
 
     def reserve(self) -> float:

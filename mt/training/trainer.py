@@ -2,7 +2,7 @@
 
 Contract: `train` turns a configuration into a finished run folder, or goes on where an earlier process
 stopped. Everything random follows from (seed, step, process, micro-batch), so on the same machine a resumed
-run is bit-identical to an unbroken one if its budget counts updates or epochs. With `max_minutes` the clock
+run is bit-identical to an unbroken one unless its budget counts minutes. With `max_minutes` the clock
 decides the learning rate and the end: then only what a step computes is reproducible, not how many steps
 there are. Under torchrun every process runs this loop on batches of its own and decides as the others do;
 only the first one writes.

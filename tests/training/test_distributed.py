@@ -106,6 +106,17 @@ def test_a_run_of_two_is_one_run(prepared: Any, tmp_path: Path, seen: list[int])
         assert not [name for name in read_tensors(path) if "module." in name]
 
 
+def test_a_budget_of_tokens_counts_those_of_all(prepared: Any, tmp_path: Path) -> None:
+    config = small(
+        training__max_steps=None, training__max_tokens=700, training__log_every_steps=1,
+        training__validate_every_steps=None,
+    )  # fmt: skip
+    first, second = run_ranks(2, lambda rank: trained(config, tmp_path / "run"))
+    tokens = [line["tokens"] for line in lines(tmp_path / "run") if line["kind"] == "train"]
+    assert first == second and first[1] == len(tokens)
+    assert tokens[-2] < 700 <= tokens[-1]
+
+
 def test_validation_is_shared_and_its_result_is_that_of_one_process(prepared: Any, tmp_path: Path) -> None:
     shared: list[int] = []
 

@@ -79,6 +79,7 @@ def unbroken_runs() -> dict[str, tuple[Path, TrainResult]]:
         (kill, 7, {**FULL, "training__precision": Precision.bf16, "training__save_every_steps": 3}),
         (terminate, 5, {"training__average_last": 3, "training__validate_every_steps": 2}),
         (terminate, 2, {"training__max_steps": None, "training__max_epochs": 2, "training__accumulate": 3}),
+        (terminate, 4, {"training__max_steps": None, "training__max_tokens": 500}),
         (terminate, 2, {"model__tie_embeddings": TieEmbeddings.none, "training__ema_decay": 0.5}),
     ],
 )

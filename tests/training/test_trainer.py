@@ -123,6 +123,24 @@ def test_every_pair_is_seen_once_per_epoch_even_when_accumulation_does_not_divid
     assert [line["epoch"] for line in lines(tmp_path / "run") if line["kind"] == "valid"][-1] == 2.0
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_budget_of_tokens_ends_with_the_update_that_reaches_it(
+    prepared: Any, tmp_path: Path, accumulate: int
+) -> None:
+    """And the rate falls to that end, on which the tokens of the logs are the budget's."""
+    config = small(
+        training__max_steps=None, training__max_tokens=700, training__validate_every_steps=None,
+        training__log_every_steps=1, schedule__warmup_steps=0, training__accumulate=accumulate,
+    )  # fmt: skip
+    result = train(config, tmp_path / "run")
+    told = [line for line in lines(tmp_path / "run") if line["kind"] == "train"]
+    tokens = [line["tokens"] for line in told]
+    assert result.stopped_by == "tokens" and result.tokens == tokens[-1]
+    assert tokens[-2] < 700 <= tokens[-1]
+    before = [0, *tokens[:-1]]
+    assert [line["learning_rate"] for line in told] == pytest.approx([1e-3 * (1 - n / 700) for n in before])
+
+
 def test_forty_sentences_are_learnt_by_heart(tokenizer: Tokenizer, tmp_path: Path, monkeypatch) -> None:
     """The parts of the loop fit together: what was trained on is translated without a fault."""
     known = pairs(40, 0)
@@ -542,6 +560,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "schedule.halve_after_epochs": ({"schedule__kind": ScheduleKind.halving}, 0),
     "training.max_steps": ({}, 5),
     "training.max_epochs": ({}, 1),
+    "training.max_tokens": ({}, 200),
     "training.batch_tokens": ({}, 30),
     "training.batch_sentences": ({}, 3),
     "training.accumulate": ({}, 2),
