@@ -105,9 +105,10 @@ class Ours:
         from mt.training.trainer import Trainer
 
         class Ordered(Trainer):
-            def _loop(self) -> None:
+            def _loop(self) -> str:
                 self.learner.model.train()
                 serve(self.block)
+                return "orders"
 
             def block(self, start: int, steps: int) -> dict[str, Any]:
                 progress, tokens = self.progress, self.progress.tokens
@@ -120,7 +121,7 @@ class Ours:
                 progress.window = type(progress.window)()
                 return {"seconds": seconds, "tokens": progress.tokens - tokens, "loss": loss}
 
-            def _finish(self) -> Any:
+            def _finish(self, stopped_by: str) -> Any:
                 # There is no model to keep: leave `run` by the way of an interrupted process.
                 raise SystemExit(0)
 

@@ -43,6 +43,7 @@ class TrainResult:
         model_step: updates behind it.
         parameters: trained values, a tied matrix counted once.
         stopped_by: steps, epochs, tokens, minutes or patience.
+        doubts: why it may have learnt too little, in words; usually none.
     """
 
     step: int
@@ -56,6 +57,7 @@ class TrainResult:
     parameters: int
     skipped_updates: int
     stopped_by: str
+    doubts: list[str] = field(default_factory=list)
     folder: Path = field(default=Path(), compare=False)
     already_finished: bool = field(default=False, compare=False)
 

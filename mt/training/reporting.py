@@ -177,6 +177,12 @@ def tell_end(result: TrainResult) -> None:
         result.stopped_by, counted(result.step, "update"), result.epochs,
         tracking.duration(result.elapsed_seconds), metrics or "gave no number", result.model,
     )  # fmt: skip
+    if result.doubts:
+        logger.warning(
+            "this model has hardly been trained: %s. "
+            "More time: python -m mt.train resume=%s training.max_minutes=...",
+            ", ".join(result.doubts), result.folder,
+        )  # fmt: skip
     logger.info("next: python -m mt.translate run=%s input=FILE", result.folder)
     logger.info("      python -m mt.evaluate run=%s", result.folder)
 

@@ -14,9 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from mt.data.lines import counted
+from mt.training.device import queued_seconds
 from mt.training.distributed import World
 from mt.training.schedule import Budget
 from mt.training.state import Progress
+from mt.training.tracking import duration
 
 # After this many updates of a process its speed is known well enough for a forecast.
 FORECAST_AFTER = 20
@@ -27,6 +30,11 @@ _VALIDATION_COST, _VALIDATION_SHARE = 3.0, 0.2
 # When this share of the minutes is used and no validation has come yet, its time is measured on a part of the
 # set: the last validation must not be the first of which it is known how long it takes.
 _MEASURE_AFTER = 0.5
+
+# So many updates teach something even if they have not seen all the data.
+_MANY_UPDATES = 1000
+# From these shares of the time on, validation and busy processors are named as reasons.
+_MUCH_VALIDATION, _MUCH_QUEUED = 1 / 3, 1 / 4
 
 # Time in the loop is read from here.
 clock = time.monotonic
@@ -64,6 +72,7 @@ class Timekeeper:
         self._now = self._start = self._window_start = clock()
         self._elapsed_before, self._epochs_before = progress.elapsed_seconds, progress.epochs
         self._share_before, self._validating = 0.0, 0.0
+        self._queued_before = 0.0
         self._waited: Callable[[], float] = lambda: 0.0
         self._waited_before = 0.0
         self.updates = 0
@@ -71,7 +80,7 @@ class Timekeeper:
     def begin(self, waited: Callable[[], float]) -> None:
         """The loop begins; `waited` says for how many seconds it has waited for batches."""
         self._start = self._window_start = clock()
-        self._waited = waited
+        self._waited, self._queued_before = waited, queued_seconds()
         self.tick()
         self._share_before = self.share()
 
@@ -182,3 +191,26 @@ class Timekeeper:
             total = min(total, self.budget.max_minutes * 60)
         epochs = progress.epochs + (progress.epochs - self._epochs_before) * left / used
         return Forecast(total, epochs, seconds / self.updates)
+
+    def doubts(self, stopped_by: str, warmup_steps: int) -> list[str]:
+        """Why a run that its minutes ended may have learnt too little, with the reasons that can be seen.
+
+        Nothing where the warm-up is over and the data were seen once, or many updates were made.
+        """
+        progress = self._progress
+        few = progress.epochs < 1.0 and progress.step < _MANY_UPDATES
+        if stopped_by != "minutes" or not (few or progress.step < warmup_steps):
+            return []
+        found = [f"the minutes were over after {counted(progress.step, 'update')}"]
+        if few:
+            found.append(f"{progress.epochs:.0%} of the data were seen")
+        if progress.step < warmup_steps:
+            found.append(f"the warm-up of {counted(warmup_steps, 'update')} was not over")
+        session = max(1e-9, clock() - self._start)
+        if self._validating > _MUCH_VALIDATION * session:
+            found.append(f"validation took {duration(self._validating)} of {duration(session)}")
+        queued = queued_seconds() - self._queued_before
+        if queued > _MUCH_QUEUED * session:
+            share = min(1.0, queued / session)
+            found.append(f"threads waited for a processor for {share:.0%} of the time (see OMP_WAIT_POLICY)")
+        return found

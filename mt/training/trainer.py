@@ -174,8 +174,7 @@ class Trainer:
                 try:
                     self._try_largest_batch()
                     self.timer.begin(self._batches.wait_seconds)
-                    self._loop()
-                    result = self._finish()
+                    result = self._finish(self._loop())
                 except Halted:
                     progress.validation_due = progress.validated_step != progress.step
                     self._leave_if_signalled(self._agreed_signal())
@@ -185,13 +184,14 @@ class Trainer:
         tell_end(result)
         return result
 
-    def _loop(self) -> None:
+    def _loop(self) -> str:
+        """Update, validate and save until the budget is used up; what of it ended the run."""
         training, progress = self.config.training, self.progress
         self.learner.model.train()
         self._leave_if_signalled(self._agreed_signal())
         if progress.validation_due:
             self._validate_and_save()
-        while self._stopped_by() is None:
+        while (stopped_by := self._stopped_by()) is None:
             epochs_before = progress.epochs
             self._update(self._batches.for_update())
             if progress.step % training.log_every_steps == 0 or self._stopped_by() is not None:
@@ -210,6 +210,7 @@ class Trainer:
         if progress.validated_step != progress.step:
             self._validate_and_save()
         self._leave_if_signalled(self._agreed_signal())
+        return stopped_by
 
     def _stopped_by(self) -> str | None:
         """What ends the run now, if anything."""
@@ -306,10 +307,9 @@ class Trainer:
         with self.timer.aside(validating=False):
             self.snapshots.save(planned=planned)
 
-    def _finish(self) -> TrainResult:
+    def _finish(self, stopped_by: str) -> TrainResult:
         """Choose the final model, write it and the result."""
         progress = self.progress
-        stopped_by = self._stopped_by() or "budget"
         final = final_model(
             self.config,
             self.learner,
@@ -330,6 +330,7 @@ class Trainer:
             parameters=parameter_count(self.learner.model),
             skipped_updates=progress.skipped_updates,
             stopped_by=stopped_by,
+            doubts=self.timer.doubts(stopped_by, self.config.schedule.warmup_steps),
             folder=self.folder,
         )
         if self.world.first:

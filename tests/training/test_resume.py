@@ -197,9 +197,9 @@ def test_the_best_checkpoint_damaged_at_the_end_is_told(
     monkeypatch.setattr(Trainer, "_judge", first_is_best)
     finish = Trainer._finish
 
-    def damaged(self: Trainer) -> Any:
+    def damaged(self: Trainer, stopped_by: str) -> Any:
         flip(self.snapshots.checkpoints / "step-00000004" / "model.safetensors")
-        return finish(self)
+        return finish(self, stopped_by)
 
     monkeypatch.setattr(Trainer, "_finish", damaged)
     with caplog.at_level(logging.WARNING):

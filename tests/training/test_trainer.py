@@ -786,6 +786,41 @@ def test_a_long_validation_is_measured_in_time_to_fit_into_the_minutes(
     assert [line["kind"] for line in lines(tmp_path / "run")].count("valid") == 1
 
 
+def test_minutes_that_were_too_few_are_told_with_the_reasons(
+    prepared: Any, tmp_path: Path, clock: Clock, monkeypatch, caplog
+) -> None:
+    """Also where the last validation takes less time than was kept for it."""
+    monkeypatch.setattr(Validator, "forecast", lambda *_: 25.0)
+    monkeypatch.setattr(timekeeping, "queued_seconds", lambda: clock.now / 2)
+    validate = Validator.validate
+
+    def slow(self: Validator, model: Any) -> Any:
+        clock.now += 15.0
+        return validate(self, model)
+
+    monkeypatch.setattr(Validator, "validate", slow)
+    config = minutes(schedule__warmup_steps=400, training__validate_every_steps=1000)
+    with caplog.at_level(logging.INFO):
+        result = train(config, tmp_path / "run")
+    assert result.stopped_by == "minutes" and 30 <= result.step <= 37
+    text = ", ".join(result.doubts)
+    assert f"over after {result.step} updates" in text and "warm-up of 400 updates" in text
+    assert "of the data were seen" not in text and "validation took 20 s of" in text and "50%" in text
+    assert "hardly been trained" in caplog.text and "training.max_minutes" in caplog.text
+    assert json.loads((tmp_path / "run" / "result.json").read_bytes())["doubts"] == result.doubts
+    again = train(config, tmp_path / "run")
+    assert again == result and caplog.text.count("hardly been trained") == 2
+
+
+@pytest.mark.parametrize("changes", [{}, {"training__max_steps": 20, "schedule__warmup_steps": 400}])
+def test_a_run_that_learnt_or_was_meant_to_be_short_has_no_doubts(
+    prepared: Any, tmp_path: Path, clock: Clock, caplog, changes: dict[str, Any]
+) -> None:
+    with caplog.at_level(logging.INFO):
+        assert train(minutes(**changes), tmp_path / "run").doubts == []
+    assert "hardly" not in caplog.text
+
+
 def test_minutes_with_an_average_reserve_its_validation_too(
     prepared: Any, tmp_path: Path, clock: Clock
 ) -> None:
