@@ -100,26 +100,28 @@ class Ours:
     def run(self, serve: Callable[[Block], None]) -> None:
         from mt.data.preparation import prepare
         from mt.training.device import choose_device, tune_process
+        from mt.training.distributed import World
         from mt.training.schedule import Budget
         from mt.training.trainer import Trainer
 
         class Ordered(Trainer):
-            def _loop(self) -> None:
-                self.model.train()
+            def _loop(self) -> str:
+                self.learner.model.train()
                 serve(self.block)
+                return "orders"
 
             def block(self, start: int, steps: int) -> dict[str, Any]:
                 progress, tokens = self.progress, self.progress.tokens
                 assert progress.position == start, "blocks follow each other, from the first batch on"
                 begin = time.perf_counter()
                 for _ in range(steps):
-                    self._update(self._gather())
+                    self._update(self._batches.for_update())
                 seconds = time.perf_counter() - begin
                 loss = progress.window.loss / progress.window.tokens
                 progress.window = type(progress.window)()
                 return {"seconds": seconds, "tokens": progress.tokens - tokens, "loss": loss}
 
-            def _finish(self) -> Any:
+            def _finish(self, stopped_by: str) -> Any:
                 # There is no model to keep: leave `run` by the way of an interrupted process.
                 raise SystemExit(0)
 
@@ -127,8 +129,8 @@ class Ours:
         tune_process()
         prepared = prepare(config.data, config.tokenizer, config.model.max_positions)
         with tempfile.TemporaryDirectory() as folder:
-            device = choose_device(config.device)
-            Ordered(config, Path(folder), prepared, device, Budget.of(config.training), None).run()
+            world = World(device=choose_device(config.device))
+            Ordered(config, Path(folder), prepared, Budget.of(config.training), None, world).run()
 
 
 def our_config(arguments: argparse.Namespace, shape: Shape, precision: str, compiled: bool) -> Any:

@@ -437,6 +437,9 @@ class TrainingConfig:
 
     max_steps: Optional[int] = option(None, "stop after this many updates", ge=1)
     max_epochs: Optional[int] = option(None, "stop after this many passes over the data", ge=1)
+    max_tokens: Optional[int] = option(
+        None, "stop after this many target tokens of all batches, padding not counted", ge=1
+    )
     max_minutes: Optional[float] = option(
         None, "stop after this much time in the loop, the last validation included", gt=0
     )

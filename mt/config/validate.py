@@ -49,6 +49,8 @@ Config = TrainConfig | TranslateConfig | EvaluateConfig | CompareConfig
 _FOLDERS = ("run", "resume", "sweep_folder", "data.root", "data_root")
 # PAD, BOS, EOS and UNK, then one piece for each byte.
 _FIXED_PIECES = 4 + 256
+# A budget for fewer updates than these is probably not meant.
+_FEW_UPDATES = 10
 
 
 @dataclass(frozen=True)
@@ -197,13 +199,9 @@ def _unread(key: str, value: Any, where: str, default: Any = None) -> Iterator[P
 
 
 def _budget(config: TrainConfig) -> Iterator[Problem]:
-    training = config.training
-    if training.max_steps is None and training.max_epochs is None and training.max_minutes is None:
-        yield Problem(
-            ("training.max_steps", "training.max_epochs", "training.max_minutes"),
-            "training would never end: give at least one of training.max_steps, training.max_epochs, "
-            "training.max_minutes",
-        )
+    budgets = ("training.max_steps", "training.max_epochs", "training.max_tokens", "training.max_minutes")
+    if all(value_of(config, key) is None for key in budgets):
+        yield Problem(budgets, f"training would never end: give at least one of {', '.join(budgets)}")
 
 
 def _sizes(config: TrainConfig) -> Iterator[Problem]:
@@ -540,6 +538,14 @@ def _doubts(config: Config) -> Iterator[Problem]:
             ("schedule.warmup_steps", "training.max_steps"),
             f"schedule.warmup_steps={schedule.warmup_steps} is more than "
             f"training.max_steps={training.max_steps}: the peak rate is never reached",
+        )
+    # Elsewhere max_tokens is the size of a batch.
+    update = training.batch_tokens * training.accumulate
+    if training.max_tokens is not None and training.max_tokens < _FEW_UPDATES * update:
+        yield Problem(
+            ("training.max_tokens", "training.batch_tokens", "training.accumulate"),
+            f"training.max_tokens={training.max_tokens} ends the run after a few updates of up to {update} "
+            "tokens; the size of a batch is training.batch_tokens",
         )
     if schedule.kind is ScheduleKind.noam and config.optimizer.lr < 0.05:
         yield Problem(

@@ -29,7 +29,6 @@ from mt.config.validate import Problem
 # Names of other toolkits, for "did you mean".
 _ELSEWHERE = {
     "batch_size": "training.batch_tokens",
-    "max_tokens": "training.batch_tokens",
     "d_model": "model.width",
     "hidden_size": "model.width",
     "embed_dim": "model.width",

@@ -14,7 +14,7 @@ Contract: `Linear` is `torch.nn.Linear` in every respect but two, both on the CP
 oneDNN makes a program for every new shape, which takes as long as the product of a small batch (0.5 ms).
 Batches have any number of rows, so rows of zeros round the number up: a few shapes come again and again.
 
-On CUDA the precision is set by autocast (see the trainer), not here.
+On CUDA the precision is set by autocast (see `mt.training.step`), not here.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Contract: both work on named tensors and keep ties, since a tied matrix is stored once. Sums over
 checkpoints are formed in float64.
 
-Not in here: which checkpoints, and whether the average is better; `mt.training.trainer` validates it.
+Not in here: which checkpoints, and whether the average is better; `mt.training.ending` validates it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ belong to), `optimizer.safetensors` (everything else that is a tensor), `state.j
 fsynced, the manifest last, then renamed; so a folder with that name is whole, unless the disk damaged it
 later, which the manifest shows. Nothing is ever unpickled.
 
-Not in here: what the tensors and counters mean (`mt.training.trainer`).
+Not in here: what the tensors and counters mean (`mt.training.snapshots`).
 """
 
 from __future__ import annotations

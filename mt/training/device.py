@@ -3,7 +3,7 @@
 Contract: `choose_device` never falls back in silence: a device that was asked for and is not there is an
 error. `tune_process` changes only this process and only speed, never a result.
 
-Not in here: number formats (`mt.kernels.linear`, autocast in `mt.training.trainer`).
+Not in here: number formats (`mt.kernels.linear`, autocast in `mt.training.step`).
 """
 
 from __future__ import annotations
@@ -136,6 +136,24 @@ def peak_memory_bytes(device: torch.device) -> int:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def queued_seconds(tasks: str = "/proc/self/task") -> float:
+    """For how long a thread of this process was ready to run while another had the processor.
+
+    Of the thread that waited longest: the others wait for it. 0 where it is not known.
+
+    Args:
+        tasks: folder in which Linux describes the threads (proc(5); schedstat: nanoseconds run, waited).
+    """
+    longest = 0.0
+    try:
+        for task in os.scandir(tasks):
+            with open(f"{task.path}/schedstat", encoding="ascii") as file:
+                longest = max(longest, int(file.read().split()[1]) / 1e9)
+    except (OSError, ValueError, IndexError):  # another system, or a thread that has just ended
+        pass
+    return longest
 
 
 def device_name(device: torch.device) -> str:

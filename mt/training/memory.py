@@ -2,7 +2,7 @@
 
 Contract: halves have the gradient of the whole, because the loss is a sum over tokens; nothing is left out.
 
-Not in here: the pass itself (`mt.training.trainer`), and how much memory was used (`mt.training.device`).
+Not in here: the pass itself (`mt.training.step`), and how much memory was used (`mt.training.device`).
 """
 
 from __future__ import annotations

@@ -42,18 +42,21 @@ _LOCK = ".lock"
 # part in the result at any time, so that runs that differ in nothing else share a folder).
 _RESUMABLE = frozenset(
     {
-        "training.max_steps", "training.max_epochs", "training.max_minutes", "training.patience",
-        "training.validate_every_steps", "training.validate_every_epochs", "training.valid_metric",
-        "training.valid_beam", "training.valid_max_sentences", "training.average_last",
-        "data.train_source", "data.train_target", "data.valid_source", "data.valid_target",
-        "data.test_source", "data.test_target",
+        "training.max_steps", "training.max_epochs", "training.max_tokens", "training.max_minutes",
+        "training.patience", "training.validate_every_steps", "training.validate_every_epochs",
+        "training.valid_metric", "training.valid_beam", "training.valid_max_sentences",
+        "training.average_last", "data.train_source", "data.train_target", "data.valid_source",
+        "data.valid_target", "data.test_source", "data.test_target",
     }
 )  # fmt: skip
 _RESUMABLE_GROUPS = ("decoding.",)
 # A change of one of these gives a finished run something to do again.
 _BUDGETS = frozenset(
-    {"training.max_steps", "training.max_epochs", "training.max_minutes", "training.patience"}
-)
+    {
+        "training.max_steps", "training.max_epochs", "training.max_tokens", "training.max_minutes",
+        "training.patience",
+    }
+)  # fmt: skip
 # May lie in a folder that is otherwise empty.
 _IGNORED = frozenset({_LOCK, LOG, ".hydra"})
 

@@ -1,7 +1,7 @@
 """How much of a run's budget is used, and the learning rate that follows from it.
 
 Contract: pure functions and a frozen value. `Budget.progress` turns whatever limits a run has (updates,
-passes over the data, minutes) into one share in [0, 1]; `learning_rate` maps the number of the update
+passes over the data, tokens, minutes) into one share in [0, 1]; `learning_rate` maps the number of the update
 and that share to a rate. A schedule therefore never asks for the unit of the budget, and a run that is
 limited by minutes still decays to the end of its time.
 
@@ -10,6 +10,7 @@ Not in here: clocks, counters, optimizers.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -24,9 +25,10 @@ _LARGEST_RESERVE = 0.5
 class Budget:
     """The limits of a run; None is no limit. The first one that is reached ends it."""
 
-    max_steps: int | None
-    max_epochs: int | None
-    max_minutes: float | None
+    max_steps: int | None = None
+    max_epochs: int | None = None
+    max_tokens: int | None = None
+    max_minutes: float | None = None
 
     @classmethod
     def of(cls, training: TrainingConfig) -> Budget:
@@ -35,23 +37,22 @@ class Budget:
         Raises:
             ConfigError: no limit is given, so the run would never end.
         """
-        if training.max_steps is None and training.max_epochs is None and training.max_minutes is None:
-            raise ConfigError(
-                [
-                    "training.max_steps, training.max_epochs and training.max_minutes are all null: "
-                    "give at least one of them"
-                ]
-            )
-        return cls(training.max_steps, training.max_epochs, training.max_minutes)
+        names = [limit.name for limit in dataclasses.fields(cls)]
+        limits = {name: getattr(training, name) for name in names}
+        if all(limit is None for limit in limits.values()):
+            keys = ", ".join(f"training.{name}" for name in names)
+            raise ConfigError([f"{keys} are all null: give at least one of them"])
+        return cls(**limits)
 
     def progress(
-        self, step: int, epochs: float, elapsed_seconds: float, reserve_seconds: float = 0.0
+        self, step: int, epochs: float, tokens: int, elapsed_seconds: float, reserve_seconds: float = 0.0
     ) -> float:
         """The share of the budget that is used, in [0, 1]; 1 means that the run is over.
 
         Args:
             step: updates done.
             epochs: passes over the data done, fractions included.
+            tokens: real target tokens seen.
             elapsed_seconds: time in the loop, validation included.
             reserve_seconds: time still needed after the last update (validation, saving); training ends
                 that much before the minutes do. At most half of the minutes are reserved.
@@ -61,6 +62,8 @@ class Budget:
             shares.append(step / self.max_steps)
         if self.max_epochs is not None:
             shares.append(epochs / self.max_epochs)
+        if self.max_tokens is not None:
+            shares.append(tokens / self.max_tokens)
         if self.max_minutes is not None:
             limit = self.max_minutes * 60
             shares.append(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -223,6 +223,28 @@ def _silent_translator() -> Iterator[None]:
         yield
     finally:
         room.setLevel(level)
+
+
+def is_better(metric: ValidMetric, new: Mapping[str, float | None], old: Mapping[str, float | None]) -> bool:
+    """Whether a validation's numbers are better than others'; what is not a number never is.
+
+    Equal BLEU (0 for a while, at the beginning) is decided by the loss.
+    """
+    names = ["bleu", "loss"] if metric is ValidMetric.bleu else ["loss"]
+    ours, theirs = ([_goodness(name, numbers.get(name)) for name in names] for numbers in (new, old))
+    return ours[0] > -math.inf and ours > theirs
+
+
+def _goodness(name: str, value: float | None) -> float:
+    """A validation number as one where higher is better; minus infinity for what is not a number."""
+    if value is None or not math.isfinite(value):
+        return -math.inf
+    return value if name == "bleu" else -value
+
+
+def finite_or_none(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
 def perplexity(nll: float) -> float:

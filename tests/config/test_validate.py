@@ -144,7 +144,7 @@ def test_no_text_may_be_empty_or_hold_what_files_cannot(schema: type[Any]) -> No
         ({"schedule__final_ratio": 0.1}, ["schedule.final_ratio=0.1 is not read", "inverse_sqrt"]),
         (
             {"training__max_steps": None},
-            ["training.max_steps", "training.max_epochs", "training.max_minutes"],
+            ["training.max_steps", "training.max_epochs", "training.max_tokens", "training.max_minutes"],
         ),
         (
             {"training__validate_every_steps": 5, "training__validate_every_epochs": 0.5},
@@ -224,6 +224,7 @@ def test_values_that_do_not_go_together(values: dict[str, Any], parts: list[str]
         {"tokenizer.vocab_size": 100, "tokenizer.byte_fallback": False},
         {"schedule.kind": ScheduleKind.cosine, "schedule.final_ratio": 0.1},
         {"training.max_steps": None, "training.max_minutes": 0.5},
+        {"training.max_steps": None, "training.max_tokens": 100_000},
         {"device": "cuda:3", "training.precision": Precision.fp16},
         {"data.source": "zh_Hant", "data.target": "pt-BR"},
         {"decoding.n_best": 4, "decoding.beam": 4},
@@ -271,6 +272,9 @@ def test_all_are_listed_at_once() -> None:
 def test_doubts_are_warnings() -> None:
     (message,) = warnings(training(training__max_steps=100, schedule__warmup_steps=1000))
     assert "schedule.warmup_steps=1000" in message and "training.max_steps=100" in message
+    (message,) = warnings(training(training__max_tokens=4096))
+    assert "training.max_tokens=4096" in message and "training.batch_tokens" in message
+    assert warnings(training(training__max_tokens=40_960)) == []
     (message,) = warnings(training(data__max_length=600))
     assert "data.max_length=600" in message and "model.max_positions=512" in message and "511" in message
     assert warnings(training(data__max_length=511)) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -32,6 +33,15 @@ def test_a_device_that_is_not_there_is_an_error_not_a_cpu(monkeypatch: pytest.Mo
     assert choose_device("cuda:1") == torch.device("cuda", 1)
     with pytest.raises(ConfigError, match=r"2 CUDA device\(s\)"):
         choose_device("cuda:2")
+
+
+def test_the_wait_for_a_processor_is_that_of_the_thread_that_waited_longest(tmp_path: Path) -> None:
+    for thread, text in {"1": "900 2000000000 3\n", "2": "5 7000000000 1\n", "3": "1 0 1\n"}.items():
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(text, encoding="ascii")
+    assert device.queued_seconds(str(tmp_path)) == 7.0
+    assert device.queued_seconds(str(tmp_path / "nothing")) == 0.0
+    assert device.queued_seconds() >= 0.0
 
 
 def test_what_the_device_cannot_do_is_said_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,10 @@ from mt.errors import ConfigError
 from mt.models.storage import read_tensors
 from mt.training.distributed import LostProcess, World, joined
 from mt.training.memory import OutOfMemory
+from mt.training.micro_batches import MicroBatches
 from mt.training.schedule import Budget
 from mt.training.signals import Interrupted
+from mt.training.step import TrainingStep
 from mt.training.trainer import Trainer, train
 from tests.training.ranks import place, run_ranks
 from tests.training.world import checkpoints, lines, small
@@ -29,13 +31,14 @@ CUTS = [[0], [1, 2, 3, 4, 5], [6, 7], [8, 9, 10, 11]]
 def seen_gradient(trainer: Trainer, batches: list[Batch]) -> list[torch.Tensor]:
     """The gradient that an update is made with, of all ranks."""
     seen: list[torch.Tensor] = []
-    norm = trainer.updater.gradient_norm
+    updater = trainer.learner.updater
+    norm = updater.gradient_norm
 
     def spy() -> torch.Tensor:
-        seen.extend(p.grad.clone() for p in trainer.updater.parameters if p.grad is not None)
+        seen.extend(p.grad.clone() for p in updater.parameters if p.grad is not None)
         return norm()
 
-    trainer.updater.gradient_norm = spy  # type: ignore[method-assign]
+    updater.gradient_norm = spy  # type: ignore[method-assign]
     trainer._update(batches)
     return seen
 
@@ -47,9 +50,8 @@ def test_the_gradient_is_that_of_one_process_on_the_joined_batch(
     config = small(model__dropout=0.0)
 
     def gradient(world: World, cuts: list[list[int]]) -> list[torch.Tensor]:
-        device, budget = torch.device("cpu"), Budget.of(config.training)
-        trainer = Trainer(config, tmp_path, prepared, device, budget, None, world)
-        trainer.model.double()
+        trainer = Trainer(config, tmp_path, prepared, Budget.of(config.training), None, world)
+        trainer.learner.model.double()
         return seen_gradient(trainer, [collate(prepared.train, cut) for cut in cuts])
 
     def work(rank: int) -> list[list[float]]:
@@ -75,14 +77,14 @@ def trained(config: Any, folder: Path, seen: list[int] | None = None) -> Any:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The pairs of this process's batches."""
     found: list[int] = []
-    gather = Trainer._gather
+    gather = MicroBatches.for_update
 
-    def spy(self: Trainer) -> list[Batch]:
+    def spy(self: MicroBatches) -> list[Batch]:
         batches = gather(self)
         found.extend(int(i) for batch in batches for i in batch.indices)
         return batches
 
-    monkeypatch.setattr(Trainer, "_gather", spy)
+    monkeypatch.setattr(MicroBatches, "for_update", spy)
     return found
 
 
@@ -104,6 +106,17 @@ def test_a_run_of_two_is_one_run(prepared: Any, tmp_path: Path, seen: list[int])
         assert not [name for name in read_tensors(path) if "module." in name]
 
 
+def test_a_budget_of_tokens_counts_those_of_all(prepared: Any, tmp_path: Path) -> None:
+    config = small(
+        training__max_steps=None, training__max_tokens=700, training__log_every_steps=1,
+        training__validate_every_steps=None,
+    )  # fmt: skip
+    first, second = run_ranks(2, lambda rank: trained(config, tmp_path / "run"))
+    tokens = [line["tokens"] for line in lines(tmp_path / "run") if line["kind"] == "train"]
+    assert first == second and first[1] == len(tokens)
+    assert tokens[-2] < 700 <= tokens[-1]
+
+
 def test_validation_is_shared_and_its_result_is_that_of_one_process(prepared: Any, tmp_path: Path) -> None:
     shared: list[int] = []
 
@@ -117,10 +130,10 @@ def test_validation_is_shared_and_its_result_is_that_of_one_process(prepared: An
         )[1]
         config = small(training__max_steps=4)
         with joined(config) as world:
-            device, budget = torch.device("cpu"), Budget.of(config.training)
-            trainer = Trainer(config, tmp_path, prepared, device, budget, None, world)
-            both = trainer.validator.validate(trainer.model)
-            alone = Validator(config, prepared, device, config.training.batch_tokens).validate(trainer.model)
+            trainer = Trainer(config, tmp_path, prepared, Budget.of(config.training), None, world)
+            model, device = trainer.learner.model, torch.device("cpu")
+            both = trainer.validator.validate(model)
+            alone = Validator(config, prepared, device, config.training.batch_tokens).validate(model)
         return shared, both.translations == alone.translations, both.metrics(), alone.metrics()
 
     for sizes, same, both, alone in run_ranks(2, work):
@@ -133,13 +146,13 @@ def test_validation_is_shared_and_its_result_is_that_of_one_process(prepared: An
 
 def test_not_a_number_on_one_rank_is_skipped_on_all(prepared: Any, tmp_path: Path) -> None:
     def work(rank: int) -> Any:
-        losses = Trainer._losses
+        losses = TrainingStep.losses
 
-        def poisoned(self: Trainer, batch: Batch) -> Any:
+        def poisoned(self: TrainingStep, batch: Batch) -> Any:
             loss, nll = losses(self, batch)
             return (loss * float("nan"), nll) if rank and self.progress.step == 2 else (loss, nll)
 
-        Trainer._losses = poisoned  # type: ignore[method-assign]
+        TrainingStep.losses = poisoned  # type: ignore[method-assign]
         return trained(small(), tmp_path / "run")
 
     first, second = run_ranks(2, work)
@@ -151,14 +164,14 @@ def test_out_of_memory_on_one_rank(prepared: Any, tmp_path: Path, limit: int) ->
     """Case 90: halved and counted while the other waits; where that does not help, all end with advice."""
 
     def work(rank: int) -> Any:
-        losses = Trainer._losses
+        losses = TrainingStep.losses
 
-        def forgetful(self: Trainer, batch: Batch) -> Any:
+        def forgetful(self: TrainingStep, batch: Batch) -> Any:
             if rank and self.progress.step >= 5 and batch.target_input.numel() > limit:
                 raise torch.OutOfMemoryError("CUDA out of memory")
             return losses(self, batch)
 
-        Trainer._losses = forgetful  # type: ignore[method-assign]
+        TrainingStep.losses = forgetful  # type: ignore[method-assign]
         return trained(small(training__save_every_steps=2), tmp_path / "run")
 
     first, second = run_ranks(2, work)

@@ -23,7 +23,12 @@ from mt.errors import CheckpointError, ConfigError
 from mt.models.storage import read_tensors
 from mt.training import checkpoint
 from mt.training import trainer as trainer_module
-from mt.training.trainer import Diverged, Interrupted, Trainer, TrainResult, train
+from mt.training.ending import TrainResult
+from mt.training.reporting import Reporter
+from mt.training.signals import Interrupted
+from mt.training.state import Progress
+from mt.training.step import Diverged
+from mt.training.trainer import Trainer, train
 from mt.training.validation import Validator
 from tests.training.test_trainer import Clock, clock, minutes, poison  # noqa: F401 (a fixture)
 from tests.training.world import Killed, checkpoints, kill, lines, small, terminate
@@ -74,6 +79,7 @@ def unbroken_runs() -> dict[str, tuple[Path, TrainResult]]:
         (kill, 7, {**FULL, "training__precision": Precision.bf16, "training__save_every_steps": 3}),
         (terminate, 5, {"training__average_last": 3, "training__validate_every_steps": 2}),
         (terminate, 2, {"training__max_steps": None, "training__max_epochs": 2, "training__accumulate": 3}),
+        (terminate, 4, {"training__max_steps": None, "training__max_tokens": 500}),
         (terminate, 2, {"model__tie_embeddings": TieEmbeddings.none, "training__ema_decay": 0.5}),
     ],
 )
@@ -191,9 +197,9 @@ def test_the_best_checkpoint_damaged_at_the_end_is_told(
     monkeypatch.setattr(Trainer, "_judge", first_is_best)
     finish = Trainer._finish
 
-    def damaged(self: Trainer) -> Any:
-        flip(self.checkpoints / "step-00000004" / "model.safetensors")
-        return finish(self)
+    def damaged(self: Trainer, stopped_by: str) -> Any:
+        flip(self.snapshots.checkpoints / "step-00000004" / "model.safetensors")
+        return finish(self, stopped_by)
 
     monkeypatch.setattr(Trainer, "_finish", damaged)
     with caplog.at_level(logging.WARNING):
@@ -204,7 +210,7 @@ def test_the_best_checkpoint_damaged_at_the_end_is_told(
 @pytest.mark.parametrize("state", ['{"step": "4"}', '{"step": true}', "{}"])
 def test_counters_from_a_hostile_state_are_refused(prepared: Any, tmp_path: Path, state: str) -> None:
     with pytest.raises(CheckpointError, match=r"state\.json"):
-        trainer_module.Progress.from_state(json.loads(state), tmp_path / "state.json")
+        Progress.from_state(json.loads(state), tmp_path / "state.json")
 
 
 # --- signals ---
@@ -362,9 +368,9 @@ def test_no_step_is_told_twice(prepared: Any, tmp_path: Path, monkeypatch) -> No
     config = small(training__log_every_steps=1)
     with monkeypatch.context() as patch:
         patch.setattr(
-            Trainer,
-            "_log",
-            lambda self: (ORIGINAL_LOG(self), kill(self) if self.progress.step == 7 else None),
+            Reporter,
+            "log",
+            lambda self, rate: (ORIGINAL_LOG(self, rate), kill(self) if self.progress.step == 7 else None),
         )
         with pytest.raises(Killed):
             train(config, tmp_path / "run")
@@ -378,7 +384,7 @@ def test_no_step_is_told_twice(prepared: Any, tmp_path: Path, monkeypatch) -> No
     assert "going on with the run" in (tmp_path / "run" / "train.log").read_text(encoding="utf-8")
 
 
-ORIGINAL_LOG = Trainer._log
+ORIGINAL_LOG = Reporter.log
 
 
 @pytest.mark.parametrize("changes", [{}, {"training__ema_decay": 0.9}, {"training__average_last": 2}])
@@ -395,7 +401,7 @@ def test_tied_embeddings_stay_one_tensor(
     init = Trainer.__init__
     monkeypatch.setattr(Trainer, "__init__", lambda s, *a: (init(s, *a), trainers.append(s))[0])
     result = train(config, tmp_path / "run")
-    model: Any = trainers[0].model
+    model: Any = trainers[0].learner.model
     one = {
         model.source_embedding.weight.data_ptr(),
         model.target_embedding.weight.data_ptr(),

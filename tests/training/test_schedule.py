@@ -100,20 +100,22 @@ def test_decay_by_minutes_is_monotone_and_ends_at_the_final_ratio(
 
 
 def test_budget_is_the_share_of_the_nearest_limit() -> None:
-    budget = Budget(max_steps=100, max_epochs=4, max_minutes=2)
-    assert budget.progress(10, 1.0, 12) == pytest.approx(0.25)
-    assert budget.progress(80, 1.0, 12) == pytest.approx(0.8)
-    assert budget.progress(10, 1.0, 108) == pytest.approx(0.9)
-    assert budget.progress(10, 1.0, 500) == 1.0
-    assert Budget(3, None, None).progress(3, 99.0, 99.0) == 1.0
-    assert Budget(None, 2, None).progress(3, 2.0, 0.0) == 1.0
+    budget = Budget(max_steps=100, max_epochs=4, max_tokens=1000, max_minutes=2)
+    assert budget.progress(10, 1.0, 100, 12) == pytest.approx(0.25)
+    assert budget.progress(80, 1.0, 100, 12) == pytest.approx(0.8)
+    assert budget.progress(10, 1.0, 850, 12) == pytest.approx(0.85)
+    assert budget.progress(10, 1.0, 100, 108) == pytest.approx(0.9)
+    assert budget.progress(10, 1.0, 100, 500) == 1.0
+    assert Budget(max_steps=3).progress(3, 99.0, 99, 99.0) == 1.0
+    assert Budget(max_epochs=2).progress(3, 2.0, 99, 0.0) == 1.0
+    assert Budget(max_tokens=99).progress(3, 2.0, 99, 0.0) == 1.0
 
 
 def test_the_end_is_reserved_and_never_more_than_half() -> None:
-    budget = Budget(None, None, max_minutes=1)
-    assert budget.progress(5, 0.1, 50, reserve_seconds=10) == 1.0
-    assert budget.progress(5, 0.1, 25, reserve_seconds=10) == pytest.approx(0.5)
-    assert budget.progress(5, 0.1, 15, reserve_seconds=1000) == pytest.approx(0.5)
+    budget = Budget(max_minutes=1)
+    assert budget.progress(5, 0.1, 9, 50, reserve_seconds=10) == 1.0
+    assert budget.progress(5, 0.1, 9, 25, reserve_seconds=10) == pytest.approx(0.5)
+    assert budget.progress(5, 0.1, 9, 15, reserve_seconds=1000) == pytest.approx(0.5)
 
 
 def test_a_run_without_a_limit_is_refused() -> None:

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from mt.training import tracking
+from mt.training.reporting import Reporter
+from mt.training.signals import Interrupted
 from mt.training.tracking import MetricsFile, Sample, TensorBoard, Tracker, duration
-from mt.training.trainer import Interrupted, Trainer, train
+from mt.training.trainer import Trainer, train
 from tests.training.world import lines, small, terminate
 
 
@@ -33,14 +35,14 @@ def test_a_run_with_everything_in_tensorboard_and_a_resume(
     config = small(training__tensorboard=True, training__samples=2, training__log_every_steps=1)
     with monkeypatch.context() as patch:
         # Told up to step 7, saved at step 4: steps 5 to 7 are done again.
-        original = Trainer._log
+        original = Reporter.log
 
-        def dies(self: Trainer) -> None:
-            original(self)
+        def dies(self: Reporter, rate: float) -> None:
+            original(self, rate)
             if self.progress.step == 7:
                 raise MemoryError
 
-        patch.setattr(Trainer, "_log", dies)
+        patch.setattr(Reporter, "log", dies)
         with pytest.raises(MemoryError):
             train(config, tmp_path / "run")
     train(config, tmp_path / "run")

@@ -27,20 +27,26 @@ from mt.data.tokenizer import Tokenizer, train_tokenizer
 from mt.decoding.loading import load_run
 from mt.errors import ConfigError, DataError
 from mt.models.storage import read_facts, read_tensors
+from mt.training import learner as learner_module
+from mt.training import micro_batches, timekeeping, tracking
 from mt.training import trainer as trainer_module
+from mt.training.ending import TrainResult
+from mt.training.memory import OutOfMemory
+from mt.training.micro_batches import MicroBatches
 from mt.training.schedule import Budget
-from mt.training.trainer import Diverged, OutOfMemory, Trainer, TrainResult, train
+from mt.training.step import Diverged, TrainingStep
+from mt.training.trainer import Trainer, train
 from mt.training.validation import Validator, batches_of_like_length
 from tests.training.world import checkpoints, lines, pairs, prepared_from, small
 
 
 def made(config: TrainConfig, prepared: Any, folder: Path) -> Trainer:
-    return Trainer(config, folder, prepared, torch.device("cpu"), Budget.of(config.training), None)
+    return Trainer(config, folder, prepared, Budget.of(config.training), None)
 
 
 def gradients(trainer: Trainer, batches: list[Batch]) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    loss, *_ = trainer._gradient(batches)
-    return loss, [p.grad.clone() for p in trainer.updater.parameters if p.grad is not None]
+    loss, *_ = trainer.training_step.gradient(batches)
+    return loss, [p.grad.clone() for p in trainer.learner.updater.parameters if p.grad is not None]
 
 
 # --- the update ---
@@ -48,34 +54,34 @@ def gradients(trainer: Trainer, batches: list[Batch]) -> tuple[torch.Tensor, lis
 
 def test_loss_and_gradient_do_not_depend_on_the_cuts(prepared: Any, tmp_path: Path) -> None:
     trainer = made(small(model__dropout=0.0), prepared, tmp_path)
-    trainer.model.double()
+    trainer.learner.model.double()
     everything = collate(prepared.train, range(12))
     # Cuts of unequal size and padding: a mean of means would differ.
     cuts = [collate(prepared.train, part) for part in ([0], [1, 2, 3, 4, 5], [6, 7], [8, 9, 10, 11])]
     loss, whole = gradients(trainer, [everything])
     loss_of_parts, parts = gradients(trainer, cuts)
     torch.testing.assert_close(loss, loss_of_parts, rtol=1e-12, atol=0)
-    assert len(whole) == len(parts) == len(trainer.updater.parameters)
+    assert len(whole) == len(parts) == len(trainer.learner.updater.parameters)
     for a, b in zip(whole, parts, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-14)
 
 
 def test_the_gradient_is_that_of_the_mean_over_real_tokens(prepared: Any, tmp_path: Path) -> None:
     trainer = made(small(model__dropout=0.0, training__label_smoothing=0.2), prepared, tmp_path)
-    trainer.model.double()
+    trainer.learner.model.double()
     batches = [collate(prepared.train, [0, 1]), collate(prepared.train, [2])]
     _, got = gradients(trainer, batches)
-    trainer.updater.clear()
+    trainer.learner.updater.clear()
     total = torch.zeros((), dtype=torch.float64)
     for batch in batches:
-        hidden = trainer.model(batch.source, batch.source_mask, batch.target_input, batch.target_mask)
-        logits = hidden @ trainer.model.output_weight.T
+        hidden = trainer.learner.model(batch.source, batch.source_mask, batch.target_input, batch.target_mask)
+        logits = hidden @ trainer.learner.model.output_weight.T
         targets = batch.target_output[batch.target_mask]
         total = total + torch.nn.functional.cross_entropy(
             logits, targets, label_smoothing=0.2, reduction="sum"
         )
     (total / sum(batch.tokens for batch in batches)).backward()
-    for a, parameter in zip(got, trainer.updater.parameters, strict=True):
+    for a, parameter in zip(got, trainer.learner.updater.parameters, strict=True):
         assert parameter.grad is not None
         torch.testing.assert_close(a, parameter.grad, rtol=1e-8, atol=1e-13)
 
@@ -87,8 +93,8 @@ def test_the_gradient_per_sentence_is_the_sum_over_its_tokens(prepared: Any, tmp
     )
     batches = [collate(prepared.train, [0, 1]), collate(prepared.train, [2])]
     tokens_a_sentence = sum(batch.tokens for batch in batches) / 3
-    per_token.model.double()
-    per_sentence.model.double()
+    per_token.learner.model.double()
+    per_sentence.learner.model.double()
     (loss, a), (other, b) = gradients(per_token, batches), gradients(per_sentence, batches)
     assert loss == other
     for one, many in zip(a, b, strict=True):
@@ -99,14 +105,14 @@ def test_every_pair_is_seen_once_per_epoch_even_when_accumulation_does_not_divid
     prepared: Any, tmp_path: Path, monkeypatch
 ) -> None:
     seen: list[int] = []
-    gather = Trainer._gather
+    gather = MicroBatches.for_update
 
-    def spy(self: Trainer) -> list[Batch]:
+    def spy(self: MicroBatches) -> list[Batch]:
         batches = gather(self)
         seen.extend(int(i) for batch in batches for i in batch.indices)
         return batches
 
-    monkeypatch.setattr(Trainer, "_gather", spy)
+    monkeypatch.setattr(MicroBatches, "for_update", spy)
     config = small(
         training__max_steps=None, training__max_epochs=2, training__accumulate=3,
         training__validate_every_steps=None, training__batch_tokens=40,
@@ -115,6 +121,24 @@ def test_every_pair_is_seen_once_per_epoch_even_when_accumulation_does_not_divid
     assert sorted(seen) == sorted(2 * list(range(40)))
     assert result.epochs == 2.0 and result.stopped_by == "epochs"
     assert [line["epoch"] for line in lines(tmp_path / "run") if line["kind"] == "valid"][-1] == 2.0
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_budget_of_tokens_ends_with_the_update_that_reaches_it(
+    prepared: Any, tmp_path: Path, accumulate: int
+) -> None:
+    """And the rate falls to that end, on which the tokens of the logs are the budget's."""
+    config = small(
+        training__max_steps=None, training__max_tokens=700, training__validate_every_steps=None,
+        training__log_every_steps=1, schedule__warmup_steps=0, training__accumulate=accumulate,
+    )  # fmt: skip
+    result = train(config, tmp_path / "run")
+    told = [line for line in lines(tmp_path / "run") if line["kind"] == "train"]
+    tokens = [line["tokens"] for line in told]
+    assert result.stopped_by == "tokens" and result.tokens == tokens[-1]
+    assert tokens[-2] < 700 <= tokens[-1]
+    before = [0, *tokens[:-1]]
+    assert [line["learning_rate"] for line in told] == pytest.approx([1e-3 * (1 - n / 700) for n in before])
 
 
 def test_forty_sentences_are_learnt_by_heart(tokenizer: Tokenizer, tmp_path: Path, monkeypatch) -> None:
@@ -137,13 +161,13 @@ def test_forty_sentences_are_learnt_by_heart(tokenizer: Tokenizer, tmp_path: Pat
 
 def poison(monkeypatch, steps: set[int], value: float = math.nan) -> None:
     """Make the loss of some updates not finite."""
-    losses = Trainer._losses
+    losses = TrainingStep.losses
 
-    def patched(self: Trainer, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def patched(self: TrainingStep, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         loss, nll = losses(self, batch)
         return (loss * value, nll) if self.progress.step + 1 in steps else (loss, nll)
 
-    monkeypatch.setattr(Trainer, "_losses", patched)
+    monkeypatch.setattr(TrainingStep, "losses", patched)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -155,7 +179,7 @@ def test_a_bad_update_is_skipped_and_counted(
 
     def spy(self: Trainer, batches: Any) -> None:
         update(self, batches)
-        state = {**self.updater.tensors(), **self.model.state_dict()}
+        state = {**self.learner.updater.tensors(), **self.learner.model.state_dict()}
         weights[self.progress.step] = {name: t.clone() for name, t in state.items()}
 
     monkeypatch.setattr(Trainer, "_update", spy)
@@ -186,15 +210,15 @@ def test_nine_bad_updates_and_a_good_one_go_on(prepared: Any, tmp_path: Path, mo
 def forgetful(monkeypatch, limit: int) -> list[int]:
     """A machine that has memory for `limit` target positions at a time."""
     sizes: list[int] = []
-    losses = Trainer._losses
+    losses = TrainingStep.losses
 
-    def patched(self: Trainer, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def patched(self: TrainingStep, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         if batch.target_input.numel() > limit:
             raise torch.OutOfMemoryError("CUDA out of memory")
         sizes.append(batch.target_input.numel())
         return losses(self, batch)
 
-    monkeypatch.setattr(Trainer, "_losses", patched)
+    monkeypatch.setattr(TrainingStep, "losses", patched)
     return sizes
 
 
@@ -202,12 +226,12 @@ def test_out_of_memory_halves_the_batch_with_the_same_gradient(
     prepared: Any, tmp_path: Path, monkeypatch
 ) -> None:
     trainer = made(small(model__dropout=0.0), prepared, tmp_path)
-    trainer.model.double()
+    trainer.learner.model.double()
     batches = [collate(prepared.train, range(9)), collate(prepared.train, [20])]
     loss, whole = gradients(trainer, batches)
     sizes = forgetful(monkeypatch, 20)
     again, parts = gradients(trainer, batches)
-    assert max(sizes) <= 20 and trainer._gradient(batches)[2] > 0
+    assert max(sizes) <= 20 and trainer.training_step.gradient(batches)[2] > 0
     torch.testing.assert_close(loss, again, rtol=1e-12, atol=0)
     for a, b in zip(whole, parts, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-14)
@@ -218,14 +242,14 @@ def test_the_largest_batch_is_tried_before_the_first_update(
 ) -> None:
     """And nothing of that remains: neither in the result nor in the counts."""
     sizes: list[tuple[int, int]] = []
-    losses = Trainer._losses
+    losses = TrainingStep.losses
 
-    def spy(self: Trainer, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def spy(self: TrainingStep, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         sizes.append((self.progress.step, batch.source.numel() + batch.target_input.numel()))
         return losses(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_losses", spy)
+        patch.setattr(TrainingStep, "losses", spy)
         with caplog.at_level(logging.INFO):
             train(small(training__max_steps=3), tmp_path / "tried")
     epoch = [size for step, size in sizes[1:] if step < 2]
@@ -255,7 +279,7 @@ def test_other_runtime_errors_are_not_taken_for_memory(prepared: Any, tmp_path: 
     def broken(*_: Any) -> None:
         raise RuntimeError("shapes cannot be multiplied")
 
-    monkeypatch.setattr(Trainer, "_losses", broken)
+    monkeypatch.setattr(TrainingStep, "losses", broken)
     with pytest.raises(RuntimeError, match="shapes"):
         train(small(), tmp_path / "run")
 
@@ -387,10 +411,11 @@ def test_validation_loss_does_not_depend_on_its_batches(prepared: Any, tmp_path:
     config = small()
     # 1 is smaller than any pair: each has a batch of its own
     got = [
-        Validator(config, prepared, torch.device("cpu"), n).validate(trainer.model) for n in (1, 20, 10_000)
+        Validator(config, prepared, torch.device("cpu"), n).validate(trainer.learner.model)
+        for n in (1, 20, 10_000)
     ]
     assert got[0].nll == pytest.approx(got[1].nll, rel=1e-5) == pytest.approx(got[2].nll, rel=1e-5)
-    assert trainer.model.training
+    assert trainer.learner.model.training
 
 
 def test_batches_of_like_length_hold_everything_within_the_budget(prepared: Any) -> None:
@@ -456,13 +481,13 @@ def test_bf16_rounds_products_in_training_but_not_in_validation(
     prepared: Any, tmp_path: Path, monkeypatch
 ) -> None:
     states: dict[str, set[bool]] = {"train": set(), "valid": set()}
-    losses, validate = Trainer._losses, Validator.validate
+    losses, validate = TrainingStep.losses, Validator.validate
 
     def look(model: Any) -> bool:
         return bool(model.output.low_precision)
 
     monkeypatch.setattr(
-        Trainer, "_losses", lambda s, b: (states["train"].add(look(s.model)), losses(s, b))[1]
+        TrainingStep, "losses", lambda s, b: (states["train"].add(look(s.learner.model)), losses(s, b))[1]
     )
     monkeypatch.setattr(Validator, "validate", lambda s, m: (states["valid"].add(look(m)), validate(s, m))[1])
     train(small(training__precision=Precision.bf16), tmp_path / "run")
@@ -535,6 +560,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "schedule.halve_after_epochs": ({"schedule__kind": ScheduleKind.halving}, 0),
     "training.max_steps": ({}, 5),
     "training.max_epochs": ({}, 1),
+    "training.max_tokens": ({}, 200),
     "training.batch_tokens": ({}, 30),
     "training.batch_sentences": ({}, 3),
     "training.accumulate": ({}, 2),
@@ -643,12 +669,12 @@ def test_prefetch_threads_compile_and_tensorboard_are_passed_on(
     prepared: Any, tmp_path: Path, monkeypatch
 ) -> None:
     asked: dict[str, Any] = {}
-    loader = trainer_module.BatchLoader
-    monkeypatch.setattr(trainer_module, "BatchLoader", lambda *a, **k: (asked.update(k), loader(*a, **k))[1])
-    monkeypatch.setattr(trainer_module, "compile_layers", lambda model: asked.update(compiled=True))
+    loader = micro_batches.BatchLoader
+    monkeypatch.setattr(micro_batches, "BatchLoader", lambda *a, **k: (asked.update(k), loader(*a, **k))[1])
+    monkeypatch.setattr(learner_module, "compile_layers", lambda model: asked.update(compiled=True))
     monkeypatch.setattr(trainer_module, "set_threads", lambda n: (asked.update(threads=n), n)[1])
     monkeypatch.setattr(trainer_module, "check_support", lambda *a: None)
-    monkeypatch.setattr(trainer_module.tracking, "show_bar", lambda wanted: asked.update(bar=wanted))
+    monkeypatch.setattr(tracking, "show_bar", lambda wanted: asked.update(bar=wanted))
     config = small(
         training__prefetch_batches=0, training__threads=3, training__compile=True, training__max_steps=2,
         training__tensorboard=True, training__progress=True,
@@ -665,13 +691,13 @@ def test_compile_is_done_layer_by_layer_in_place() -> None:
     model.encoder = nn.ModuleList([nn.Linear(2, 2)])
     model.decoder = nn.ModuleList([nn.Linear(2, 2)])
     names = list(model.state_dict())
-    trainer_module.compile_layers(model)
+    learner_module.compile_layers(model)
     assert list(model.state_dict()) == names
     assert (
         model.encoder[0]._compiled_call_impl is not None and model.decoder[0]._compiled_call_impl is not None
     )
     with pytest.raises(ConfigError, match=r"training\.compile"):
-        trainer_module.compile_layers(nn.Linear(2, 2))
+        learner_module.compile_layers(nn.Linear(2, 2))
 
 
 def test_prefetch_does_not_change_the_result(prepared: Any, tmp_path: Path) -> None:
@@ -709,7 +735,7 @@ def clock(monkeypatch) -> Clock:
 
     monkeypatch.setattr(Trainer, "_update", timed_update)
     monkeypatch.setattr(Validator, "validate", timed_validate)
-    monkeypatch.setattr(trainer_module, "clock", fake)
+    monkeypatch.setattr(timekeeping, "clock", fake)
     return fake
 
 
@@ -758,6 +784,41 @@ def test_a_long_validation_is_measured_in_time_to_fit_into_the_minutes(
     # Late by the 5 s of the clock's own, which are no part of what is measured, and by one update.
     assert 60 <= result.elapsed_seconds <= 66
     assert [line["kind"] for line in lines(tmp_path / "run")].count("valid") == 1
+
+
+def test_minutes_that_were_too_few_are_told_with_the_reasons(
+    prepared: Any, tmp_path: Path, clock: Clock, monkeypatch, caplog
+) -> None:
+    """Also where the last validation takes less time than was kept for it."""
+    monkeypatch.setattr(Validator, "forecast", lambda *_: 25.0)
+    monkeypatch.setattr(timekeeping, "queued_seconds", lambda: clock.now / 2)
+    validate = Validator.validate
+
+    def slow(self: Validator, model: Any) -> Any:
+        clock.now += 15.0
+        return validate(self, model)
+
+    monkeypatch.setattr(Validator, "validate", slow)
+    config = minutes(schedule__warmup_steps=400, training__validate_every_steps=1000)
+    with caplog.at_level(logging.INFO):
+        result = train(config, tmp_path / "run")
+    assert result.stopped_by == "minutes" and 30 <= result.step <= 37
+    text = ", ".join(result.doubts)
+    assert f"over after {result.step} updates" in text and "warm-up of 400 updates" in text
+    assert "of the data were seen" not in text and "validation took 20 s of" in text and "50%" in text
+    assert "hardly been trained" in caplog.text and "training.max_minutes" in caplog.text
+    assert json.loads((tmp_path / "run" / "result.json").read_bytes())["doubts"] == result.doubts
+    again = train(config, tmp_path / "run")
+    assert again == result and caplog.text.count("hardly been trained") == 2
+
+
+@pytest.mark.parametrize("changes", [{}, {"training__max_steps": 20, "schedule__warmup_steps": 400}])
+def test_a_run_that_learnt_or_was_meant_to_be_short_has_no_doubts(
+    prepared: Any, tmp_path: Path, clock: Clock, caplog, changes: dict[str, Any]
+) -> None:
+    with caplog.at_level(logging.INFO):
+        assert train(minutes(**changes), tmp_path / "run").doubts == []
+    assert "hardly" not in caplog.text
 
 
 def test_minutes_with_an_average_reserve_its_validation_too(
