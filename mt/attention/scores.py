@@ -101,10 +101,16 @@ class Score(nn.Module):
         return None
 
 
+def scaled_product(query: Tensor, prepared: Tensor, scale: float) -> Tensor:
+    """``scale * query · prepared`` of all pairs: (B, H, T, D), (B, H, S, D) → (B, H, T, S)."""
+    # Scaling the T queries is cheaper than scaling the T x S scores.
+    return (query if scale == 1.0 else query * scale) @ prepared.transpose(-1, -2)
+
+
 class Dot(Score):
     """``score(q, k) = k · q`` (Luong et al. 2015, §3.1, dot)."""
 
-    scale = 1.0
+    scale: float = 1.0
 
     def build(self) -> None:
         if self.query_size != self.key_size:
@@ -114,9 +120,7 @@ class Dot(Score):
             )
 
     def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
-        # Scaling the T queries is cheaper than scaling the T x S scores.
-        scaled = query if self.scale == 1.0 else query * self.scale
-        return scaled @ prepared.transpose(-1, -2)
+        return scaled_product(query, prepared, self.scale)
 
 
 class ScaledDot(Dot):
@@ -133,7 +137,7 @@ class General(Score):
     ``Wᵀ k`` is computed with the keys, so that what remains is a dot product.
     """
 
-    scale = 1.0
+    scale: float = 1.0
 
     def build(self) -> None:
         self.matrix = HeadLinear(self.heads, self.key_size, self.query_size)
@@ -147,7 +151,18 @@ class General(Score):
         return prepared
 
     def forward(self, query: Tensor, prepared: Tensor) -> Tensor:
-        return query @ prepared.transpose(-1, -2)
+        return scaled_product(query, prepared, self.scale)
+
+
+class ScaledGeneral(General):
+    """``score(q, k) = kᵀ W q / sqrt(Dq)``: general with the factor of scaled_dot.
+
+    The functions are those of `General`; what differs is how far a step of one size in W moves the scores.
+    """
+
+    def build(self) -> None:
+        self.matrix = HeadLinear(self.heads, self.key_size, self.query_size)
+        self.scale = 1.0 / math.sqrt(self.query_size)
 
 
 class Additive(Score):
@@ -222,6 +237,7 @@ SCORES: dict[ScoreKind, type[Score]] = {
     ScoreKind.scaled_dot: ScaledDot,
     ScoreKind.dot: Dot,
     ScoreKind.general: General,
+    ScoreKind.scaled_general: ScaledGeneral,
     ScoreKind.concat: Concat,
     ScoreKind.additive: Additive,
     ScoreKind.location: Location,

@@ -162,6 +162,7 @@ class ScoreKind(Enum):
     scaled_dot = "scaled_dot"
     dot = "dot"
     general = "general"
+    scaled_general = "scaled_general"
     concat = "concat"
     additive = "additive"
     location = "location"

@@ -18,6 +18,11 @@ def _general(score, head):
     return lambda q, k, place: k @ matrix @ q
 
 
+def _scaled_general(score, head):
+    general = _general(score, head)
+    return lambda q, k, place: general(q, k, place) / math.sqrt(len(q))
+
+
 def _additive(score, head):
     w = score.vector.detach().double().numpy()[head]
     of_query = _matrices(score.query_matrix, score.heads)[head]
@@ -42,6 +47,7 @@ SCORE_ORACLES = {
     ScoreKind.scaled_dot: lambda score, head: lambda q, k, place: float(k @ q) / math.sqrt(len(k)),
     ScoreKind.dot: lambda score, head: lambda q, k, place: float(k @ q),
     ScoreKind.general: _general,
+    ScoreKind.scaled_general: _scaled_general,
     ScoreKind.additive: _additive,
     ScoreKind.concat: _concat,
     ScoreKind.location: _location,

@@ -151,11 +151,12 @@ def test_the_inner_size_can_be_chosen(kind):
     assert score(q, score.prepare_keys(k)).shape == (B, H, T, S)
 
 
+@pytest.mark.parametrize("kind", [ScoreKind.general, ScoreKind.scaled_general])
 @pytest.mark.parametrize("size", [16, 256])
-def test_general_starts_with_the_spread_of_scaled_dot(size):
+def test_general_starts_with_the_spread_of_scaled_dot(size, kind):
     torch.manual_seed(0)
     query, key = torch.randn(4, 1, 50, size), torch.randn(4, 1, 50, size)
-    score = build_score(ScoreKind.general, 1, size)
+    score = build_score(kind, 1, size)
     with torch.no_grad():
         assert 0.7 < score(query, score.prepare_keys(key)).std() < 1.4
 
