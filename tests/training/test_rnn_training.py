@@ -142,7 +142,7 @@ def test_reversal_is_learnt_with_attention_and_not_without(name: str) -> None:
         assert share < 0.5
         return
     assert share > 0.99
-    # Where a state says its place, location may as well look at a neighbour of the word, whose state knows it.
+    # With location alone a neighbour of the word will do, whose state knows the word too.
     assert error < (0.2 if name == "luong-location" else 0.02)
 
 
