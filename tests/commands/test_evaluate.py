@@ -260,6 +260,7 @@ def french(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainConfig:
 
     monkeypatch.setattr("mt.decoding.loading.load_run", load_run)
     monkeypatch.setattr("mt.decoding.translator.Translator", Dictionary)
+    monkeypatch.setattr("mt.decoding.forced_attention.forced_attention", lambda *_: None)
     monkeypatch.setattr(Dictionary, "asked", [])
     return config
 

@@ -75,14 +75,14 @@ def test_a_truncated_translation_has_no_row_for_the_end(run: LoadedRun, translat
 
 
 def test_an_empty_translation_has_one_row(run: LoadedRun, translation: Translation) -> None:
-    empty = cross_attention(run.model, run.tokenizer, replace(translation, target_ids=()))
+    empty = cross_attention(run.model, run.tokenizer, replace(translation, text="", target_ids=()))
     assert empty.words.target == empty.pieces.target == [END]
     assert empty.words.values.shape[2] == 1
 
 
 def test_merge_sums_over_the_source_and_averages_over_the_target() -> None:
     values = np.random.default_rng(1).random((2, 3, 5, 4)).astype(np.float32)
-    merged = merge(values, [0, 1, 3], [0, 3])
+    merged = merge(values, [0, 1, 1, 2], [0, 0, 0, 1, 1], 3, 2)
     assert merged.shape == (2, 3, 2, 3)
     assert np.allclose(merged[:, :, 0, 1], values[:, :, 0:3, 1:3].sum(-1).mean(-1), atol=1e-6)
     assert np.allclose(merged[:, :, 1, 2], values[:, :, 3:5, 3].mean(-1), atol=1e-6)
