@@ -143,7 +143,7 @@ class Side:
     ids: Sequence[int]
     pieces: list[str]
     words: list[str]
-    places: list[int | None]
+    places: Sequence[int | None]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def places_of_text(
     pieces: Sequence[str],
     words: Sequence[str],
     encode: Callable[[Sequence[str]], list[list[int]]],
-) -> list[int | None]:
+) -> Sequence[int | None]:
     """The word of each piece of a line that the tokenizer cut into pieces.
 
     Args:
@@ -43,7 +43,7 @@ def places_of_output(
     pieces: Sequence[str],
     words: Sequence[str],
     decode: Callable[[Sequence[int], str], str],
-) -> list[int | None]:
+) -> Sequence[int | None]:
     """The word of each piece that a model wrote; None for pieces that leave nothing in the text.
 
     Args:
@@ -65,7 +65,7 @@ def places_of_output(
     return _by_marks(pieces, len(words))
 
 
-def _by_marks(pieces: Sequence[str], words: int) -> list[int | None]:
+def _by_marks(pieces: Sequence[str], words: int) -> Sequence[int | None]:
     """By the marks of the pieces alone: near enough where text and pieces do not agree."""
-    begun = itertools.accumulate(int(place > 0 and name.startswith(_WORD_BEGINS)) for place, name in enumerate(pieces))
-    return [min(place, words - 1) if words else None for place in begun]
+    begins = (place > 0 and name.startswith(_WORD_BEGINS) for place, name in enumerate(pieces))
+    return [min(place, words - 1) if words else None for place in itertools.accumulate(map(int, begins))]
