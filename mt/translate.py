@@ -77,15 +77,9 @@ def translate(config: TranslateConfig, text: str | None = None) -> int:
         else:
             code = 0
             for lines in _chunks(source, text):
-                waiting: list[Translation] = []
-                for translation in translator.stream(lines):
+                for translation in alignment_files.written(translator.stream(lines), run, view, writers):
                     output.write(_formatted(translation, config.format))
                     _draw(config.heatmap, run, translation, view)
-                    waiting += [translation] * bool(writers)
-                    if len(waiting) == alignment_files.GROUP_LINES:
-                        alignment_files.write_attention(run, waiting, view, writers)
-                        waiting = []
-                alignment_files.write_attention(run, waiting, view, writers)
                 output.flush()
     if not interactive:
         # What a pipe held is known only now; of a file it was said before.

@@ -14,9 +14,10 @@ Not in here: which weights (`mt.decoding.alignments.View`), opening and naming f
 
 from __future__ import annotations
 
+import itertools
 import json
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -24,7 +25,17 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mt.decoding.alignments import ALL, CrossAttention, View, Weights, attentions, links, pair_of, pharaoh
+from mt.decoding.alignments import (
+    ALL,
+    CrossAttention,
+    View,
+    Weights,
+    attentions,
+    links,
+    pair_of,
+    pharaoh,
+    rounded,
+)
 from mt.decoding.loading import LoadedRun
 from mt.decoding.translator import Translation
 
@@ -32,31 +43,32 @@ LINKS, JSONL, JSON, NPZ = "links", "jsonl", "json", "npz"
 FORMATS = {".pharaoh": LINKS, ".align": LINKS, ".txt": LINKS, ".jsonl": JSONL, ".json": JSON, ".npz": NPZ}
 """Format by suffix."""
 
-_JSON_DECIMALS = 6
-
-
-GROUP_LINES = 200
-"""Lines whose attention is held at a time."""
-
-
-def write_attention(
-    run: LoadedRun, translations: Sequence[Translation], view: View, writers: Sequence[Writer]
-) -> None:
-    """Hand what the lines' best translations looked at to all writers, in order."""
-    for start in range(0, len(translations), GROUP_LINES):
-        pairs = [pair_of(run.tokenizer, one) for one in translations[start : start + GROUP_LINES]]
-        found: list[CrossAttention | None] = [None] * len(pairs)
-        for index, attention in attentions(run.model, pairs):
-            found[index] = view.of(attention)
-        for line in found:
-            for each in writers:
-                each.write(line)
+# Lines whose attention is found, and held, at a time.
+_GROUP_LINES = 200
 
 
 class Writer(Protocol):
     """Takes what a `View` leaves of the attention of one line after the other; None of a blank line."""
 
     def write(self, attention: CrossAttention | None) -> None: ...
+
+
+def written(
+    translations: Iterable[Translation], run: LoadedRun, view: View, writers: Sequence[Writer]
+) -> Iterator[Translation]:
+    """The same translations; what each looked at has been handed to all writers when it comes."""
+    if not writers:
+        yield from translations
+        return
+    source = iter(translations)
+    while group := list(itertools.islice(source, _GROUP_LINES)):
+        found: list[CrossAttention | None] = [None] * len(group)
+        for index, attention in attentions(run.model, [pair_of(run.tokenizer, one) for one in group]):
+            found[index] = view.of(attention)
+        for translation, line in zip(group, found, strict=True):
+            for each in writers:
+                each.write(line)
+            yield translation
 
 
 @contextmanager
@@ -114,8 +126,8 @@ class _Records:
         return {"words": self._named(attention.words), "pieces": self._named(attention.pieces)}
 
     def _named(self, weights: Weights) -> dict[str, Any]:
-        numbers = np.round(_squeezed(weights.values, self.view).astype(np.float64), _JSON_DECIMALS)
-        return {"source": weights.source, "target": weights.target, "weights": numbers.tolist()}
+        numbers = rounded(_squeezed(weights.values, self.view)).tolist()
+        return {"source": weights.source, "target": weights.target, "weights": numbers}
 
 
 class _Arrays:
@@ -136,11 +148,9 @@ class _Arrays:
         self.count += 1
 
     def _add(self, name: str, array: npt.NDArray[Any]) -> None:
-        entry_info = zipfile.ZipInfo(
-            f"{name}.npy"
-        )  # without a date, so that the same weights are the same file
-        entry_info.compress_type = zipfile.ZIP_DEFLATED
-        with self.archive.open(entry_info, "w") as entry:
+        about = zipfile.ZipInfo(f"{name}.npy")  # without a date: the same weights are the same file
+        about.compress_type = zipfile.ZIP_DEFLATED
+        with self.archive.open(about, "w") as entry:
             np.lib.format.write_array(entry, array, allow_pickle=False)
 
 

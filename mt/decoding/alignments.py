@@ -47,6 +47,11 @@ _BATCH_CELLS = 2**16
 _DECIMALS = 6
 
 
+def rounded(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Weights as they are compared and written."""
+    return values.astype(np.float64).round(_DECIMALS)
+
+
 @dataclass(frozen=True)
 class Weights:
     """Attention between named positions.
@@ -313,7 +318,7 @@ def links(words: Weights) -> list[Link]:
     Args:
         words: one layer and head, or their mean: values (1, 1, T, S).
     """
-    matrix = np.round(words.values[0, 0], _DECIMALS)
+    matrix = rounded(words.values[0, 0])
     end = matrix.shape[1] - 1
     best = matrix.argmax(1)
     return [

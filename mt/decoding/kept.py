@@ -132,4 +132,4 @@ def _keep(path: Path, content: dict[str, Any]) -> None:
         path.parent.mkdir(exist_ok=True)
         write_whole(path, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
     except OSError as error:
-        logger.warning("this is not kept: %s: %s", path, error.strerror or error)
+        logger.warning("not kept for the next comparison: %s: %s", path, error.strerror or error)

@@ -29,7 +29,7 @@ def places_of_text(
     Args:
         ids: the pieces, of the whole line or of its beginning.
         pieces: their names.
-        words: of the whole line, at least one.
+        words: of the whole line.
         encode: cuts texts into ids.
     """
     by_word = [(place, index) for place, found in enumerate(encode(words)) for index in found]

@@ -15,7 +15,7 @@ Link = tuple[int, int]
 
 @dataclass(frozen=True)
 class AlignmentError:
-    """Och & Ney 2003, §3.2, all from 0 to 1.
+    """Alignment error rate, precision and recall of Och & Ney 2003, from 0 to 1.
 
     Attributes:
         aer: ``1 - (|A∩S| + |A∩P|) / (|A| + |S|)`` with the links found A, the sure links S, and the

@@ -154,9 +154,9 @@ def notes(comparison: Comparison) -> list[str]:
         aer = ""
         if any(_errors(variant) for variant in comparison.variants):
             aer = ", and the alignment error rate of the source word with the largest mean weight"
+        none = f"; {_NONE}: no attention" if any(_NONE in row for row in rows(comparison)) else ""
         found.append(
-            f"entropy of the attention in nats{aer}: mean over layers and heads, reading the references; "
-            f"{_NONE}: no attention"
+            f"entropy of the attention in nats{aer}: mean over layers and heads, reading the references{none}"
         )
     if comparison.keys:
         found.append(f"variants differ in {', '.join(comparison.keys)}")

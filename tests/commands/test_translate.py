@@ -601,6 +601,13 @@ def test_alignments_that_cannot_be_written(
     assert everything_but_runs() == set()
 
 
+def test_what_is_typed_leaves_no_alignments(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translate, "_is_terminal", lambda stream: stream is sys.stdin)
+    outcome = run("alignments=a.txt")
+    assert outcome.code == 2 and "alignments=a.txt: what is typed leaves no file" in outcome.err
+    assert everything_but_runs() == set()
+
+
 def test_alignments_are_whole_or_absent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     write("a.pharaoh", b"before\n")
     outcome = run("alignments=[a.pharaoh,b.npz,c.json]", stdin=b"the cat\ncaf\xe9\n")

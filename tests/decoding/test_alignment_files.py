@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mt.decoding import alignment_files
-from mt.decoding.alignment_files import FORMATS, write_attention, writer
+from mt.decoding.alignment_files import FORMATS, writer, written
 from mt.decoding.alignments import END, View
 from mt.decoding.loading import LoadedRun, load_run
 from mt.decoding.translator import Translation, Translator
@@ -35,7 +35,7 @@ def content(run: LoadedRun, translations: list[Translation], suffix: str, view: 
     view = view or View()
     file = io.BytesIO()
     with writer(Path(f"a{suffix}"), file, view) as one:
-        write_attention(run, translations, view, [one])
+        assert list(written(iter(translations), run, view, [one])) == translations
     return file.getvalue()
 
 
@@ -104,5 +104,5 @@ def test_the_same_weights_are_the_same_file(
     before = {suffix: content(run, translations, suffix) for suffix in FORMATS}
     assert before[".txt"] == before[".align"] == before[".pharaoh"]
     assert content(run, translations, ".npz") == before[".npz"]
-    monkeypatch.setattr(alignment_files, "GROUP_LINES", 2)
+    monkeypatch.setattr(alignment_files, "_GROUP_LINES", 2)
     assert content(run, translations, ".pharaoh") == before[".pharaoh"]
