@@ -49,7 +49,8 @@ _DECIMALS = 6
 
 def rounded(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     """Weights as they are compared and written."""
-    return values.astype(np.float64).round(_DECIMALS)
+    found: npt.NDArray[np.float64] = values.astype(np.float64).round(_DECIMALS)
+    return found
 
 
 @dataclass(frozen=True)

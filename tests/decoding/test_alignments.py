@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from mt.config.schema import DecodingConfig
+from mt.config.schema import (
+    AttentionConfig,
+    DecodingConfig,
+    ModelConfig,
+    ModelKind,
+    ScopeKind,
+    ScoreKind,
+)
 from mt.data.tokenizer import BOS, EOS
 from mt.decoding.alignments import (
     END,
@@ -27,6 +34,7 @@ from mt.decoding.alignments import (
 from mt.decoding.loading import LoadedRun, load_run
 from mt.decoding.translator import Translation, Translator
 from mt.errors import ConfigError
+from mt.models.build import build_model
 from tests.decoding.runs import tiny_tokenizer, write_run
 
 LINE = "the cat sleeps on the 12 mats <x>"
@@ -130,6 +138,24 @@ def test_a_batch_gives_what_single_sentences_give(run: LoadedRun, monkeypatch: p
                 assert (mine.source, mine.target, mine.ended) == (theirs.source, theirs.target, theirs.ended)
                 assert np.allclose(mine.values, theirs.values, atol=1e-6)
             assert links(View().of(found).words) == links(View().of(one).words)
+
+
+@pytest.mark.parametrize("scope", ["global", "local_m", "local_p"])
+@pytest.mark.parametrize("kind", list(ModelKind), ids=lambda kind: kind.name)
+def test_no_model_s_weights_depend_on_the_batch(run: LoadedRun, kind: ModelKind, scope: str) -> None:
+    config = ModelConfig(kind=kind, width=16, encoder_layers=2, decoder_layers=2, max_positions=48)
+    if kind is ModelKind.transformer:
+        config.heads, config.ffn_width = 2, 32
+    attention = AttentionConfig(score=ScoreKind.additive, scope=ScopeKind[scope], window=3)
+    torch.manual_seed(1)
+    model = build_model(config, attention, run.tokenizer.source_size, run.tokenizer.target_size).eval()
+    lines = ["the cat sleeps on the mat", "a dog", "two birds sing in the tree today", "what"]
+    pairs = forced_pairs(run.tokenizer, lines, lines[::-1], 48)
+    together = dict(attentions(model, pairs))
+    for index, pair in enumerate(pairs):
+        [(_, alone)] = attentions(model, [pair])
+        assert alone.pieces.values.any()
+        assert np.allclose(together[index].pieces.values, alone.pieces.values, atol=1e-6)
 
 
 def test_a_view_is_a_layer_a_head_or_a_mean(run: LoadedRun, translation: Translation) -> None:
