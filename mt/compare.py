@@ -21,8 +21,10 @@ from mt.config.quoting import as_text
 from mt.config.run_config import load_config, resolve_decoding
 from mt.config.schema import CompareConfig, TrainConfig
 from mt.data import corpus
-from mt.data.lines import TextFile, check_segments, read_lines
+from mt.data.gold_links import read_gold_links
+from mt.data.lines import TextFile, check_segments, clean_line, read_lines
 from mt.errors import CheckpointError, ConfigError, UsageError
+from mt.evaluation.attention_numbers import attention_numbers
 from mt.evaluation.comparison import (
     FAILED,
     FINISHED,
@@ -165,12 +167,15 @@ def _outcome(path: Path, cell: str) -> dict[str, Any]:
 
 
 def _scored(config: CompareConfig, folder: Path, device: Any) -> Scored:
-    from mt.decoding.kept import translate_kept
+    from mt.decoding.kept import attention_kept, translate_kept
 
     stored = load_config(folder / "config.yaml")
     test_set = _test_set(config, stored)
+    texts = test_set.sources, [clean_line(line) for line in test_set.references[0]]
+    gold = None if config.alignments is None else read_gold_links(config.alignments, *texts)
     decoding = resolve_decoding(stored.decoding, config.decoding)
     kept = translate_kept(folder, test_set.sources, decoding, device)
+    attention = attention_kept(folder, *texts, device)
     references = test_set.references
     return Scored(
         test_set=test_set,
@@ -178,6 +183,7 @@ def _scored(config: CompareConfig, folder: Path, device: Any) -> Scored:
         scores=score(kept.lines, references, lowercase=config.lowercase),
         by_length=bleu_by_length(kept.lines, references, test_set.sources, lowercase=config.lowercase),
         seconds=kept.seconds,
+        attention=None if attention is None else attention_numbers(attention, gold),
     )
 
 
@@ -254,19 +260,18 @@ def _add_maps(comparison: Comparison, count: int, device: Any) -> None:
 
 def _maps(folder: Path, scored: Scored, sentences: Sequence[int], device: Any) -> dict[int, Map]:
     """Cross-attention of a run's model at its own translations, averaged over all layers and heads."""
-    from mt.decoding.alignments import attention_between
+    from mt.decoding.alignments import attentions, forced_pairs
     from mt.decoding.loading import load_run
 
     loaded = load_run(folder, device=device)
-    tokenizer, room = loaded.tokenizer, loaded.model.max_positions - 1
+    sources = [scored.test_set.sources[number] for number in sentences]
+    hypotheses = [clean_line(scored.hypotheses[number]) for number in sentences]
+    pairs = forced_pairs(loaded.tokenizer, sources, hypotheses, loaded.model.max_positions)
     found = {}
-    for number in sentences:
-        source = tokenizer.encode_source([scored.test_set.sources[number]])[0][:room]
-        target = tokenizer.encode_target([scored.hypotheses[number]])[0][:room]
-        if not source or not target:
-            continue
-        pieces = attention_between(loaded.model, tokenizer, source, target).pieces
-        found[number] = Map(pieces.values.mean((0, 1)).tolist(), pieces.target, pieces.source)
+    for index, attention in attentions(loaded.model, pairs):
+        if pairs[index].target.ids:
+            pieces = attention.pieces
+            found[sentences[index]] = Map(pieces.values.mean((0, 1)).tolist(), pieces.target, pieces.source)
     return found
 
 

@@ -4,6 +4,7 @@ Contract: sources go through the same `Translator` as ``mt.translate`` and valid
 scored as they stand in their file (line ends and a byte order mark are not text). The table goes to
 stdout; ``output`` gets one JSON record per test set (`mt.evaluation.report.Evaluation.to_json`), whole
 or not at all. Scores equal those of the ``sacrebleu`` command line on the files in ``translations``.
+Numbers of the attention are those of the model reading the (first) references, not of its translations.
 
 Not in here: any metric, the search, how a run folder is read.
 """
@@ -23,12 +24,15 @@ from mt.config import terminal
 from mt.config.app import run_app
 from mt.config.schema import DataConfig, EvaluateConfig
 from mt.config.words import one_as_list
+from mt.data.gold_links import GoldLinks, read_gold_links
 from mt.data.lines import TextFile, check_segments, read_lines
-from mt.errors import ConfigError, DataError
+from mt.errors import ConfigError, DataError, MTError
+from mt.evaluation.attention_numbers import attention_numbers
 from mt.evaluation.metrics import bleu_by_length, score
 from mt.evaluation.report import Evaluation, table, text_hash, write_text
 
 if TYPE_CHECKING:
+    from mt.decoding.forced_attention import ForcedAttention
     from mt.decoding.translator import Translator
 
 logger = logging.getLogger("mt.evaluate")
@@ -47,10 +51,12 @@ class _TestSet:
 class _Model:
     """What translates, and how it is named in the record.
 
-    `translator` makes a new one, with its own counts, for each test set.
+    `translator` makes a new one, with its own counts, for each test set; `attention` reads cleaned sources
+    and references.
     """
 
     translator: Callable[[], Translator]
+    attention: Callable[[Sequence[str], Sequence[str]], ForcedAttention | None]
     decoding: Mapping[str, Any]
     run: str
     checkpoint: str
@@ -71,8 +77,9 @@ def evaluate(config: EvaluateConfig) -> int:
         evaluations.append(_score(config, test_set, hypothesis.raw, {}, hypothesis=hypothesis))
     else:
         model, test_sets = _model_and_test_sets(config)
+        gold = _gold(config, test_sets)
         for test_set in test_sets:
-            evaluations.append(_translate_and_score(config, test_set, model))
+            evaluations.append(_translate_and_score(config, test_set, model, gold))
     print(table(evaluations))
     if config.output is not None:
         records = {one.name: one.to_json() for one in evaluations}
@@ -104,6 +111,7 @@ def _checked(test_set: _TestSet) -> _TestSet:
 def _model_and_test_sets(config: EvaluateConfig) -> tuple[_Model, list[_TestSet]]:
     # Imported here because scoring finished translations needs neither a model nor PyTorch.
     from mt.config.run_config import resolve_decoding, to_dict
+    from mt.decoding.forced_attention import forced_attention
     from mt.decoding.loading import choose_run, load_run
     from mt.decoding.translator import Translator
     from mt.training.device import choose_device, set_threads, tune_process
@@ -122,6 +130,7 @@ def _model_and_test_sets(config: EvaluateConfig) -> tuple[_Model, list[_TestSet]
     decoding = dataclasses.replace(resolve_decoding(loaded.config.decoding, config.decoding), n_best=1)
     model = _Model(
         translator=lambda: Translator(loaded.model, loaded.tokenizer, decoding, device),
+        attention=lambda *lines: forced_attention(loaded.model, loaded.tokenizer, *lines),
         decoding=to_dict(decoding),
         run=str(loaded.folder),
         checkpoint=str(loaded.checkpoint),
@@ -146,8 +155,33 @@ def _named_test_sets(config: EvaluateConfig, data: DataConfig) -> list[_TestSet]
     ]
 
 
-def _translate_and_score(config: EvaluateConfig, test_set: _TestSet, model: _Model) -> Evaluation:
+def _gold(config: EvaluateConfig, test_sets: Sequence[_TestSet]) -> GoldLinks | None:
+    """The gold links, if there are any.
+
+    Raises:
+        ConfigError: it is not clear which test set they belong to.
+        DataError: they do not fit.
+    """
+    if config.alignments is None:
+        return None
+    if len(test_sets) > 1:
+        names = ", ".join(one.name for one in test_sets)
+        raise ConfigError(
+            [f"alignments={config.alignments}: belongs to one of {names}; choose it with test_sets=[NAME]"]
+        )
+    (test_set,) = test_sets
     assert test_set.source is not None
+    return read_gold_links(config.alignments, test_set.source.lines, test_set.references[0].lines)
+
+
+def _translate_and_score(
+    config: EvaluateConfig, test_set: _TestSet, model: _Model, gold: GoldLinks | None
+) -> Evaluation:
+    assert test_set.source is not None
+    attention = model.attention(test_set.source.lines, test_set.references[0].lines)
+    if gold is not None and attention is None:
+        raise MTError(f"alignments={config.alignments}: {model.run} has no attention, so it links no words")
+    numbers = None if attention is None else attention_numbers(attention, gold)
     translator = model.translator()
     translations = translator.translate(test_set.source.lines)
     report = translator.report
@@ -159,7 +193,9 @@ def _translate_and_score(config: EvaluateConfig, test_set: _TestSet, model: _Mod
         "source_unknown": len(report.unknown),
         "digits_changed": len(report.digits_changed),
     }
-    return _score(config, test_set, [one.text for one in translations], counts, model=model)
+    evaluation = _score(config, test_set, [one.text for one in translations], counts, model=model)
+    file = None if gold is None else {"path": str(gold.path), "sha256": gold.sha256}
+    return dataclasses.replace(evaluation, attention=numbers, gold=file)
 
 
 def _score(

@@ -9,6 +9,7 @@ Not in here: what a failure means to the user (callers turn OSError into their o
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             yield file
         return
     target = Path(os.path.realpath(path))
-    aside = target.with_name(f".{target.name[:_LONGEST_STEM]}.{secrets.token_hex(4)}.partial")
+    aside = _aside(target)
     try:
         with aside.open("xb") as file:
             yield file
@@ -48,6 +49,31 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         aside.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # the file is there; some file systems cannot sync a folder
         sync_folder(target.parent)
+
+
+def try_writing(path: Path) -> None:
+    """Find out whether `whole_file` can write under a name, before there is anything to write.
+
+    The file aside is made and removed: what permissions say is not all (read-only and special file systems,
+    a superuser), and nothing is left or changed.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    if is_special(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    aside = _aside(Path(os.path.realpath(path)))
+    try:
+        aside.open("xb").close()
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _aside(target: Path) -> Path:
+    """A new name beside a file's, for what is not whole yet."""
+    return target.with_name(f".{target.name[:_LONGEST_STEM]}.{secrets.token_hex(4)}.partial")
 
 
 def write_whole(path: Path, content: bytes) -> None:

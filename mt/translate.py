@@ -5,6 +5,7 @@
     cat fr.txt | python -m mt.translate                 a pipe
     python -m mt.translate                              on a terminal: type sentences, Ctrl-D ends
     python -m mt.translate heatmap=look.html -- un chien court     and what each word looked at
+    python -m mt.translate input=fr.txt output=en.txt alignments=fr-en.pharaoh   the same for every line
 
 Contract: n lines in, n lines out, in order, each ended by LF, as UTF-8 whatever the locale. Standard
 output carries nothing but translations. A file given as ``output`` appears when it is complete and is
@@ -17,9 +18,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import logging
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,18 +35,19 @@ from mt.config.schema import OutputFormat, TranslateConfig
 from mt.config.words import one_as_list
 from mt.data.lines import TextFile, clean_line, read_lines
 from mt.data.stream import TextStream
-from mt.decoding.alignments import cross_attention
+from mt.decoding import alignment_files
+from mt.decoding.alignments import View, attention_shape, cross_attention
 from mt.decoding.loading import LoadedRun, choose_run, load_run
 from mt.decoding.translator import CHUNK_LINES, Translation, Translator
 from mt.errors import MTError, UsageError
 from mt.evaluation import heatmap
-from mt.files import is_special, whole_file
+from mt.files import is_special, try_writing, whole_file
 from mt.training.device import choose_device, set_threads, tune_process
 
 logger = logging.getLogger("mt.translate")
 
 _STANDARD = (None, "-")
-_DRAWN = {".png": heatmap.write_png, ".html": heatmap.write_html}
+_DRAWN = (".png", ".html")
 
 
 def translate(config: TranslateConfig, text: str | None = None) -> int:
@@ -55,15 +57,17 @@ def translate(config: TranslateConfig, text: str | None = None) -> int:
         MTError: an option, a file or the run is not usable; no output file is then written.
     """
     interactive = text is None and config.input is None and _is_terminal(sys.stdin)
-    _check_options(config, text)
+    _check_options(config, text, interactive)
     source = None if text is not None or interactive else _source(config)
-    with _output(config.output) as output:
+    with _output(config.output) as output, contextlib.ExitStack() as files:
         set_threads(config.threads)
         tune_process()
         device = choose_device(config.device)
         folder = choose_run(config.run, config.checkpoint, config.runs)
         run = load_run(folder, config.checkpoint, tokenizer=config.tokenizer_folder, device=device)
         logger.info("translating with %s", run.checkpoint)
+        view = _view(config, run)
+        writers = [files.enter_context(_attention_file(Path(file), view)) for file in config.alignments]
         decoding = resolve_decoding(run.config.decoding, config.decoding)
         if config.format is OutputFormat.text:
             decoding = replace(decoding, n_best=1)
@@ -73,9 +77,9 @@ def translate(config: TranslateConfig, text: str | None = None) -> int:
         else:
             code = 0
             for lines in _chunks(source, text):
-                for translation in translator.stream(lines):
+                for translation in alignment_files.written(translator.stream(lines), run, view, writers):
                     output.write(_formatted(translation, config.format))
-                    _draw(config.heatmap, run, translation)
+                    _draw(config.heatmap, run, translation, view)
                 output.flush()
     if not interactive:
         # What a pipe held is known only now; of a file it was said before.
@@ -95,42 +99,89 @@ def translate(config: TranslateConfig, text: str | None = None) -> int:
     return code
 
 
-def _check_options(config: TranslateConfig, text: str | None) -> None:
+def _check_options(config: TranslateConfig, text: str | None, interactive: bool) -> None:
     """What can be known to be wrong before anything is read."""
     if text == "":
         raise UsageError("nothing to translate after --")
     if text is not None and config.input is not None:
         raise UsageError(f"both input={config.input} and a text after -- were given; choose one")
-    _check_heatmap(config.heatmap, text)
     n_best = config.decoding.n_best
     if config.format is OutputFormat.text and n_best is not None and n_best > 1:
         raise UsageError(
             f"decoding.n_best={n_best}: format=text writes one translation a line; "
             "add format=jsonl for all of them"
         )
-    named = {
-        name: Path(value)
-        for name, value in (("input", config.input), ("output", config.output), ("report", config.report))
-        if value is not None and value != "-"
-    }
-    for name in ("output", "report"):
-        if name in named:
-            _check_writable(name, named[name])
-    for one, other in (("input", "output"), ("input", "report"), ("output", "report")):
-        if one in named and other in named and _same_file(named[one], named[other]):
-            raise UsageError(f"{one} and {other} are the same file, {named[other]}; name another {other}")
+    _check_heatmap(config.heatmap, text)
+    _check_alignments(config, interactive)
+    options: dict[str, Sequence[str | None]] = {
+        "input": [config.input], "output": [config.output], "report": [config.report],
+        "heatmap": config.heatmap, "alignments": config.alignments,
+    }  # fmt: skip
+    named = [(key, Path(file)) for key, files in options.items() for file in files if file not in _STANDARD]
+    for name, path in named:
+        if name != "input":
+            _check_writable(name, path)
+    for (one, path), (other, same) in itertools.combinations(named, 2):
+        if _same_file(path, same):
+            both = f"{one} and {other} are the same file" if one != other else f"{one} names a file twice"
+            raise UsageError(f"{both}, {same}; name another {other}")
 
 
 def _check_heatmap(files: Sequence[str], text: str | None) -> None:
     for file in files:
         if Path(file).suffix.lower() not in _DRAWN:
             raise UsageError(f"heatmap={file}: must end in {' or '.join(_DRAWN)}")
-        _check_writable("heatmap", Path(file))
     if files and (text is None or not clean_line(text)):
         raise UsageError(f"heatmap={files[0]}: draws one sentence; give it after --")
 
 
-def _draw(files: Sequence[str], run: LoadedRun, translation: Translation) -> None:
+def _check_alignments(config: TranslateConfig, interactive: bool) -> None:
+    for file in config.alignments:
+        form = alignment_files.FORMATS.get(Path(file).suffix.lower())
+        if form is None:
+            raise UsageError(f"alignments={file}: must end in {', '.join(alignment_files.FORMATS)}")
+        if form == alignment_files.LINKS and not View(config.layer, config.head).single:
+            raise UsageError(
+                f"alignments={file}: links are of one layer and head, or of a mean; leave out layer=all and "
+                "head=all, or name a file .json or .npz"
+            )
+    if config.alignments and interactive:
+        raise UsageError(
+            f"alignments={config.alignments[0]}: what is typed leaves no file; give input=FILE, or a "
+            "text after --"
+        )
+
+
+def _view(config: TranslateConfig, run: LoadedRun) -> View:
+    """Which weights are shown, if any are.
+
+    Raises:
+        ConfigError: the model has no such layer or head.
+        MTError: the model has no attention.
+    """
+    view = View(config.layer, config.head)
+    if config.alignments or config.heatmap:
+        shape = attention_shape(run.model)
+        if shape is None:
+            option = "alignments" if config.alignments else "heatmap"
+            raise MTError(f"{option}: {run.checkpoint} is a model without attention; it looks at no word")
+        view.check(*shape)
+    return view
+
+
+@contextmanager
+def _attention_file(path: Path, view: View) -> Iterator[alignment_files.Writer]:
+    """A file of what all lines look at, which appears when the block ends well.
+
+    Raises:
+        MTError: it cannot be written.
+    """
+    with _opened(path, "alignments") as file, alignment_files.writer(path, file, view) as writer:
+        yield writer
+    logger.info("what each word looked at: %s", path)
+
+
+def _draw(files: Sequence[str], run: LoadedRun, translation: Translation, view: View) -> None:
     """Pictures of what a translation looked at."""
     if not files:
         return
@@ -138,18 +189,25 @@ def _draw(files: Sequence[str], run: LoadedRun, translation: Translation) -> Non
     data = run.config.data
     caption = heatmap.Caption(translation.source, translation.text, data.source, data.target)
     for file in files:
-        _DRAWN[Path(file).suffix.lower()](Path(file), attention, caption)
+        if Path(file).suffix.lower() == ".html":
+            heatmap.write_html(Path(file), attention, caption)  # every layer and head is in it
+        else:
+            shown = view.described(*attention.words.values.shape[:2])
+            heatmap.write_png(Path(file), view.of(attention), caption, shown)
         logger.info("what each word looked at: %s", file)
 
 
 def _check_writable(option: str, path: Path) -> None:
-    parent = path.parent
-    if path.is_dir():
-        raise UsageError(f"{option}={path}: is a folder; name a file")
-    if not parent.is_dir():
-        raise UsageError(f"{option}={path}: there is no folder {parent}; create it first")
-    if not os.access(path if is_special(path) else parent, os.W_OK):
-        raise UsageError(f"{option}={path}: no permission to write there")
+    try:
+        if path.is_dir():
+            raise UsageError(f"{option}={path}: is a folder; name a file")
+        if not path.parent.is_dir():
+            raise UsageError(f"{option}={path}: there is no folder {path.parent}; create it first")
+        try_writing(path)
+    except PermissionError:
+        raise UsageError(f"{option}={path}: no permission to write there") from None
+    except OSError as error:
+        raise UsageError(f"{option}={path}: cannot be written ({error.strerror or error})") from None
 
 
 def _same_file(one: Path, other: Path) -> bool:
@@ -234,9 +292,20 @@ def _output(path: str | None, option: str = "output") -> Iterator[_Lines]:
         except OSError as error:
             raise MTError(f"standard output: {error.strerror or error}") from error
         return
+    with _opened(Path(path), option) as file:
+        yield _Lines(file)
+
+
+@contextmanager
+def _opened(path: Path, option: str) -> Iterator[BinaryIO]:
+    """`whole_file` whose failure is a message.
+
+    Raises:
+        MTError: it cannot be written (no permission, no room).
+    """
     try:
-        with whole_file(Path(path)) as file:
-            yield _Lines(file)
+        with whole_file(path) as file:
+            yield file
     except OSError as error:
         raise MTError(f"{option}={path}: {error.strerror or error}; it was not written") from error
 
@@ -309,7 +378,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             restart=True
         )  # here, as the words that `run_app` is given are no longer the process's own
     options, text = _split(sys.argv[1:] if argv is None else argv)
-    options = one_as_list(options, "heatmap")
+    for key in ("heatmap", "alignments"):
+        options = one_as_list(options, key)
     return run_app(lambda config: translate(config, text), TranslateConfig, "translate", options)
 
 

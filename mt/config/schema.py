@@ -580,6 +580,16 @@ class TranslateConfig:
     heatmap: list[str] = option(
         [], "also draw what the text after -- looked at, into these files (.png, .html)", path=True
     )
+    alignments: list[str] = option(
+        [],
+        "also write what every line looked at, into these files: word links 0-0 2-1, source-target, one "
+        "line a sentence (.pharaoh, .align, .txt), or words, pieces and weights (.jsonl, .json, .npz)",
+        path=True,
+    )
+    layer: str = option(
+        "mean", "decoder layer whose cross-attention alignments and a heatmap.png show: 1, 2, …, mean or all"
+    )
+    head: str = option("mean", "and the head: 1, 2, …, mean or all (all: weights only)")
     show_unknown: bool = option(False, "write the unknown symbol instead of leaving it out")
     invalid_utf8: InvalidUtf8 = option(
         InvalidUtf8.error, "error stops at bytes that are not UTF-8; replace puts U+FFFD"
@@ -611,6 +621,12 @@ class EvaluateConfig:
     hypothesis: Optional[str] = option(
         None, "finished translations to score; needs reference, no run", path=True
     )
+    alignments: Optional[str] = option(
+        None,
+        "gold word alignment of the test set and its first reference, for the alignment error rate: Pharaoh "
+        "(0-0 1?2, source-target, ? or p possible) or NAACL format, words counted at spaces",
+        path=True,
+    )
     output: Optional[str] = option(None, "JSON file for the scores", path=True)
     translations: Optional[str] = option(
         None, "folder for the translations that were scored, one file per test set", path=True
@@ -641,6 +657,11 @@ class CompareConfig:
     data_root: Optional[str] = option(None, "folder of the corpus if it moved since training", path=True)
     source: Optional[str] = option(None, "text file to translate instead of a named test set", path=True)
     reference: list[str] = option([], "one or more reference files for source", path=True)
+    alignments: Optional[str] = option(
+        None,
+        "gold word alignment of the test set, for the alignment error rate; see mt.evaluate --help",
+        path=True,
+    )
     format: TableFormat = option(TableFormat.text, "text, markdown, csv, json or latex (booktabs)")
     output: Optional[str] = option(None, "file for the table; null or - = standard output", path=True)
     report: Optional[str] = option(

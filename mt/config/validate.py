@@ -418,6 +418,13 @@ def _translate(config: TranslateConfig) -> Iterator[Problem]:
             ("decoding.n_best", "format"),
             f"decoding.n_best={n_best} is not read with format=text (one line a sentence); take format=jsonl",
         )
+    shown = bool(config.alignments) or any(file.lower().endswith(".png") for file in config.heatmap)
+    for key in ("layer", "head"):
+        value = getattr(config, key)
+        if not re.fullmatch("mean|all|[1-9][0-9]*", value):
+            yield Problem((key,), f"{key}={value}: must be mean, all, or a number from 1")
+        elif not shown:
+            yield from _unread(key, value, "neither alignments=FILE nor heatmap=FILE.png", "mean")
     if config.input not in (None, "-") and config.output == config.input:
         yield Problem(
             ("input", "output"), f"output={config.output} is the input file itself; give another name"
@@ -427,7 +434,7 @@ def _translate(config: TranslateConfig) -> Iterator[Problem]:
 def _evaluate(config: EvaluateConfig) -> Iterator[Problem]:
     if config.hypothesis is not None:
         where = f"hypothesis={config.hypothesis} (nothing is translated)"
-        for key in ("run", "checkpoint", "test_sets", "data_root", "source", "translations"):
+        for key in ("run", "checkpoint", "test_sets", "data_root", "source", "alignments", "translations"):
             yield from _unread(key, getattr(config, key), where)
         for key in options(DecodingOverrides):
             yield from _unread(f"decoding.{key}", getattr(config.decoding, key), where)
@@ -491,9 +498,9 @@ def missing_files(config: Config) -> list[Problem]:
     elif isinstance(config, TranslateConfig):
         keys = ["run", "checkpoint", "tokenizer_folder", "input"]
     elif isinstance(config, EvaluateConfig):
-        keys = ["run", "checkpoint", "data_root", "source", "reference", "hypothesis"]
+        keys = ["run", "checkpoint", "data_root", "source", "reference", "alignments", "hypothesis"]
     else:
-        keys = ["run", "sweep_folder", "data_root", "source", "reference"]
+        keys = ["run", "sweep_folder", "data_root", "source", "reference", "alignments"]
     found: list[Problem] = []
     for key in keys:
         value = value_of(config, key)

@@ -1,15 +1,17 @@
-"""Translations kept in the run folder, so that a test set is translated once.
+"""Translations kept in the run folder, so that a test set is translated once; and what attention said of it.
 
-Contract: `translate_kept` gives what the `Translator` makes of some lines with a run's final model. The
-result stays in ``RUN/translations/``, in a file named after the hash of all it depends on: the weights,
-the options of the search, the lines. Anything else in that place, or a damaged file, is translated again.
+Contract: `translate_kept` gives what the `Translator` makes of some lines with a run's final model, and
+`attention_kept` what that model looks at while it reads references. The results stay in
+``RUN/translations/``, each in a file named after the hash of all it depends on: the weights, the lines, the
+options of the search or the references. Anything else in that place, or a damaged file, is made again.
 A run folder that cannot be written to is no fault.
 
-Not in here: which lines, and what the translations are for.
+Not in here: which lines, and what the results are for.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -24,6 +26,7 @@ import torch
 
 from mt.config.run_config import to_dict
 from mt.config.schema import DecodingConfig
+from mt.decoding.forced_attention import ForcedAttention, forced_attention
 from mt.decoding.loading import load_run
 from mt.decoding.translator import Translator
 from mt.files import write_whole
@@ -53,19 +56,51 @@ def translate_kept(
         CheckpointError, TokenizerError: the run has no final model that can be used.
         MTError: it cannot translate.
     """
-    weights = run / WEIGHTS_FILE
     identity: dict[str, Any] = {
-        "weights": sha256_of(weights) if weights.is_file() else None,
+        "weights": _weights(run),
         "decoding": {key: value for key, value in to_dict(options).items() if key not in _NO_PART},
-        "sources": hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest(),
+        "sources": _hash(lines),
     }
-    text = json.dumps(identity, sort_keys=True)
-    path = run / FOLDER / f"{hashlib.sha256(text.encode('utf-8')).hexdigest()[:16]}.json"
+    path = _path(run, identity)
     found = _read(path, identity, len(lines))
     if found is None:
         found = _translate(run, lines, options, device)
         _keep(path, {**identity, **dataclasses.asdict(found)})
     return found
+
+
+def attention_kept(
+    run: Path, sources: Sequence[str], references: Sequence[str], device: torch.device
+) -> ForcedAttention | None:
+    """`forced_attention` of the run's final model, from the run's folder or found now.
+
+    Raises:
+        CheckpointError, TokenizerError: the run has no final model that can be used.
+    """
+    identity = {"weights": _weights(run), "sources": _hash(sources), "references": _hash(references)}
+    path = _path(run, identity, "attention-")
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        content = json.loads(path.read_bytes())
+        if all(content[key] == value for key, value in identity.items()):
+            return ForcedAttention.from_json(content["attention"]) if content["attention"] else None
+    loaded = load_run(run, device=device)
+    found = forced_attention(loaded.model, loaded.tokenizer, sources, references)
+    _keep(path, {**identity, "attention": None if found is None else found.to_json()})
+    return found
+
+
+def _weights(run: Path) -> str | None:
+    path = run / WEIGHTS_FILE
+    return sha256_of(path) if path.is_file() else None
+
+
+def _hash(lines: Sequence[str]) -> str:
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest()
+
+
+def _path(run: Path, identity: dict[str, Any], kind: str = "") -> Path:
+    text = json.dumps(identity, sort_keys=True)
+    return run / FOLDER / f"{kind}{hashlib.sha256(text.encode('utf-8')).hexdigest()[:16]}.json"
 
 
 def _translate(
@@ -97,4 +132,4 @@ def _keep(path: Path, content: dict[str, Any]) -> None:
         path.parent.mkdir(exist_ok=True)
         write_whole(path, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode("utf-8"))
     except OSError as error:
-        logger.warning("the translations are not kept: %s: %s", path, error.strerror or error)
+        logger.warning("not kept for the next comparison: %s: %s", path, error.strerror or error)

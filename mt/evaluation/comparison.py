@@ -25,6 +25,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mt.errors import ConfigError, DataError
+from mt.evaluation.attention_numbers import AttentionNumbers
 from mt.evaluation.metrics import LengthBucket, Scores
 from mt.evaluation.significance import METRICS, Significance
 
@@ -67,6 +68,7 @@ class Scored:
         by_length: BLEU by source length.
         seconds: time the search took.
         maps: attention by the test sentence's number.
+        attention: what its attention did over the references; None without attention.
     """
 
     test_set: TestSet
@@ -75,6 +77,7 @@ class Scored:
     by_length: Sequence[LengthBucket]
     seconds: float
     maps: Mapping[int, Map] = field(default_factory=dict)
+    attention: AttentionNumbers | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,11 @@ class Variant:
     def number(self, name: str) -> list[float]:
         """One of `Run.numbers` of each finished run that knows it."""
         return [run.numbers[name] for run in self.runs if run.status == FINISHED and name in run.numbers]
+
+    def attention(self) -> list[AttentionNumbers]:
+        """What the attention of each scored run did that has attention."""
+        found = [run.scored.attention for run in self.scored if run.scored is not None]
+        return [numbers for numbers in found if numbers is not None]
 
     def speeds(self) -> list[float]:
         """Sentences translated in a second."""

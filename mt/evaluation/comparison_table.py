@@ -23,12 +23,15 @@ from mt.evaluation.significance import METRICS, Significance
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#",
     "$": r"\$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "Δ": r"$\Delta$",
-    "−": r"$-$", "<": r"$<$", ">": r"$>$",
+    "−": r"$-$", "–": "--", "<": r"$<$", ">": r"$>$",
 }  # fmt: skip
 HEADINGS = [
     "variant", "seeds", "parameters", "steps", "tokens/s", "memory MB", "valid loss", "BLEU", "chrF",
-    "Δ BLEU", "p bootstrap", "p swapped", "sentences/s", "",
+    "Δ BLEU", "p bootstrap", "p swapped", "sentences/s", "entropy", "AER %", "",
 ]  # fmt: skip
+# What only some models have: where one of them has it, the others are said to have none.
+_WITH_DASHES = (HEADINGS.index("entropy"), HEADINGS.index("AER %"))
+_NONE = "–"
 
 
 def render(comparison: Comparison, style: TableFormat) -> str:
@@ -45,7 +48,13 @@ def render(comparison: Comparison, style: TableFormat) -> str:
 
 def rows(comparison: Comparison) -> list[list[str]]:
     """The cells of each variant, rounded, under `HEADINGS`; columns without any number are empty."""
-    return [_row(comparison, variant) for variant in comparison.variants]
+    found = [_row(comparison, variant) for variant in comparison.variants]
+    for column in _WITH_DASHES:
+        if any(row[column] for row in found):
+            for row, variant in zip(found, comparison.variants, strict=True):
+                if variant.scored and not row[column]:
+                    row[column] = _NONE
+    return found
 
 
 def _row(comparison: Comparison, variant: Variant) -> list[str]:
@@ -74,8 +83,18 @@ def _row(comparison: Comparison, variant: Variant) -> list[str]:
         _p(variant.p_value("bleu", "bootstrap")),
         _p(variant.p_value("bleu", "randomization")),
         _whole(variant.speeds()),
+        _spread(_entropies(variant), 2),
+        _spread([100 * rate for rate in _errors(variant)], 1),
         ", ".join([note] * bool(note) + bad),
     ]
+
+
+def _entropies(variant: Variant) -> list[float]:
+    return [numbers.model.entropy for numbers in variant.attention()]
+
+
+def _errors(variant: Variant) -> list[float]:
+    return [numbers.aer for numbers in variant.attention() if numbers.aer is not None]
 
 
 def _whole(values: Sequence[float]) -> str:
@@ -130,6 +149,14 @@ def notes(comparison: Comparison) -> list[str]:
             "± is the standard deviation over seeds; p is the largest of the seeds' paired bootstrap and "
             "approximate randomization tests against the baseline's run of the same seed; better and worse: "
             "p < 0.05 in both tests for every seed"
+        )
+    if any(_entropies(variant) for variant in comparison.variants):
+        aer = ""
+        if any(_errors(variant) for variant in comparison.variants):
+            aer = ", and the alignment error rate of the source word with the largest mean weight"
+        none = f"; {_NONE}: no attention" if any(_NONE in row for row in rows(comparison)) else ""
+        found.append(
+            f"entropy of the attention in nats{aer}: mean over layers and heads, reading the references{none}"
         )
     if comparison.keys:
         found.append(f"variants differ in {', '.join(comparison.keys)}")
@@ -214,7 +241,7 @@ def _csv(comparison: Comparison) -> str:
     ]
     heading = [
         "variant", *comparison.keys, "seed", "run", "status", *numbers, "bleu", "chrf", "ter",
-        "sentences_per_second", "baseline_run", *tests,
+        "sentences_per_second", "attention_entropy", "aer", "baseline_run", *tests,
     ]  # fmt: skip
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -223,10 +250,12 @@ def _csv(comparison: Comparison) -> str:
         pairs = {id(pair.run): pair for pair in variant.pairs}
         for run in variant.runs:
             scored = run.scored
-            scores: list[Any] = ["", "", "", ""]
+            scores: list[Any] = [""] * 6
             if scored is not None:
                 scores = [scored.scores.bleu.score, scored.scores.chrf.score, scored.scores.ter.score]
                 scores.append(len(scored.hypotheses) / scored.seconds if scored.seconds > 0 else "")
+                attention = scored.attention
+                scores += ["", ""] if attention is None else [attention.model.entropy, attention.aer]
             pair = pairs.get(id(run))
             tested: list[Any] = [""] * (1 + len(tests))
             if pair is not None:
@@ -271,6 +300,8 @@ def _variant_json(variant: Variant) -> dict[str, Any]:
         "settings": dict(variant.settings),
         "bleu": spread(variant.metric("bleu")),
         "chrf": spread(variant.metric("chrf")),
+        "attention_entropy": spread(_entropies(variant)),
+        "aer": spread(_errors(variant)),
         "bleu_by_length": variant.by_length(),
         "difference": {metric: variant.difference(metric) for metric in METRICS},
         "significant": {metric: variant.significant(metric) for metric in METRICS},
@@ -298,6 +329,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         scores = run.scored.scores
         record |= {"bleu": scores.bleu.score, "chrf": scores.chrf.score, "ter": scores.ter.score}
         record["decoding_seconds"] = run.scored.seconds
+        record["attention"] = None if run.scored.attention is None else run.scored.attention.to_json()
     return record
 
 

@@ -81,14 +81,16 @@ class Caption:
     target_language: str
 
 
-def write_png(path: Path, attention: Attention, caption: Caption) -> None:
-    """Draw the words' attention, averaged over all layers and heads.
+def write_png(path: Path, attention: Attention, caption: Caption, shown: str) -> None:
+    """Draw the words' attention, averaged over all layers and heads that are there.
+
+    Args:
+        shown: what they are, in words: ``mean over 2 layers, head 1``.
 
     Raises:
         MTError: the file cannot be written.
     """
     words = attention.words
-    layers, heads = words.values.shape[:2]
     picture = figure(
         words.values.mean((0, 1)),
         words.source,
@@ -97,7 +99,7 @@ def write_png(path: Path, attention: Attention, caption: Caption) -> None:
         target_label=f"translation ({caption.target_language})",
         title="What each word of the translation looked at",
         note=(
-            f"Each row sums to 100 %. Mean over {_count(layers, 'layer')} and {_count(heads, 'head')}.\n"
+            f"Each row sums to 100 %. {shown[:1].upper()}{shown[1:]}.\n"
             "Of a word of several pieces: the sum of its source pieces,\nthe mean of its target pieces. "
             "</s> is the end of the sentence."
         ),
@@ -204,10 +206,6 @@ def _for_page(weights: NamedWeights) -> dict[str, Any]:
 def _width(name: str) -> int:
     """Columns that a name takes in a fixed-width font."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in name)
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mt.errors import DataError
+from mt.evaluation.attention_numbers import AttentionNumbers
 from mt.evaluation.metrics import LengthBucket, Scores
 from mt.files import write_whole
 
@@ -38,6 +39,9 @@ class Evaluation:
         decoding: search options; None when finished translations were scored.
         run: run folder, likewise.
         checkpoint: checkpoint folder within the run, or the run's final model.
+        attention: what the model looked at while it read the (first) references; None when finished
+            translations were scored, and of a model without attention.
+        gold: the file of gold links that the alignment error is of, if there is one.
     """
 
     name: str
@@ -50,6 +54,8 @@ class Evaluation:
     decoding: Mapping[str, Any] | None = None
     run: str | None = None
     checkpoint: str | None = None
+    attention: AttentionNumbers | None = None
+    gold: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The record that is written: ``bleu.score``, ``bleu.signature``, likewise chrf, ter; the rest."""
@@ -74,6 +80,10 @@ class Evaluation:
                 }
                 for bucket in self.by_length
             ]
+        record["attention"] = None
+        if self.attention is not None:
+            gold = None if self.gold is None else dict(self.gold)
+            record["attention"] = {**self.attention.to_json(), "gold": gold}
         record["segments"] = self.segments
         record["counts"] = dict(self.counts)
         record["test_set"] = {"sha256": self.sha256, **self.files}
@@ -97,7 +107,7 @@ def text_hash(sources: Sequence[str] | None, references: Sequence[Sequence[str]]
 
 
 def table(evaluations: Sequence[Evaluation]) -> str:
-    """Scores by test set, the signatures they hold for, and BLEU by source length, as plain text."""
+    """Scores by test set, their signatures, BLEU by source length, and what attention did, as plain text."""
     rows = [["test set", "segments", "BLEU", "chrF", "TER"]]
     for one in evaluations:
         values = (one.scores.bleu, one.scores.chrf, one.scores.ter)
@@ -115,7 +125,31 @@ def table(evaluations: Sequence[Evaluation]) -> str:
                 note = "few segments" if bucket.small else ""
                 rows.append([bucket.name, str(bucket.segments), f"{bucket.bleu:.2f}", note])
             parts.append(f"{one.name}, BLEU by source length\n{_aligned(rows)}")
+    parts += _attention_tables(evaluations)
     return "\n\n".join(parts)
+
+
+def _attention_tables(evaluations: Sequence[Evaluation]) -> list[str]:
+    """What attention did by test set, and its alignment error by layer where it is known."""
+    known = {one.name: one.attention for one in evaluations if one.attention is not None}
+    if not known:
+        return []
+    rows = [["attention over the references", "entropy (nats)", "of log S", "on </s>"]]
+    for name, numbers in known.items():
+        model = numbers.model
+        rows.append([name, f"{model.entropy:.3f}", f"{model.entropy_share:.1%}", f"{model.end:.1%}"])
+    found = [_aligned(rows)]
+    for name, numbers in known.items():
+        labels = ["mean of all", *(f"layer {number}" for number in range(1, len(numbers.layers) + 1))]
+        rows = [["alignment error", "AER", "precision", "recall", "links"]]
+        for label, layer in zip(labels, [numbers.model, *numbers.layers], strict=True):
+            if layer.alignment is not None:
+                one = layer.alignment
+                rates = (f"{rate:.1%}" for rate in (one.aer, one.precision, one.recall))
+                rows.append([label, *rates, str(one.links)])
+        if len(rows) > 1:
+            found.append(f"{name}, links against the gold ones\n{_aligned(rows)}")
+    return found
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

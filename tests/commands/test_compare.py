@@ -101,7 +101,7 @@ def test_a_copy_gives_p_1_and_translations_are_made_once(world: Path, monkeypatc
 @pytest.mark.parametrize("damage", ["", "{}", '{"lines": [1]}'])
 def test_a_damaged_file_of_translations_is_made_again(world: Path, damage: str) -> None:
     run(run=["a", "copy"])
-    (path,) = [path for path in Path("a/translations").iterdir() if not path.name.startswith("paired")]
+    (path,) = [path for path in Path("a/translations").iterdir() if "-" not in path.name]
     whole = json.loads(path.read_text("utf-8"))["lines"]
     path.write_text(damage, encoding="utf-8")
     run(run=["a", "copy"])
@@ -202,3 +202,22 @@ def test_a_sweep_whose_cells_were_chosen_on_the_way(world: Path) -> None:
     Path("sweep/sweep.json").write_text(json.dumps({"directory": str(world), "cells": []}), "utf-8")
     assert run(sweep_folder="sweep") == 0
     assert [each["folder"] for variant in result()["variants"] for each in variant["runs"]] == ["a", "b"]
+
+
+def test_what_attention_did_and_its_alignment_error(world: Path, tokenizer: Tokenizer) -> None:
+    write_run(world / "none", tokenizer, recurrent=True)
+    assert run(run=["a", "none"]) == 0
+    first, without = result()["variants"]
+    assert first["attention_entropy"]["mean"] > 0 and first["aer"] is None
+    assert without["attention_entropy"] is None and without["runs"][0]["attention"] is None
+    (stored,) = (kept_file for kept_file in Path("a/translations").glob("attention-*"))
+    links = json.loads(stored.read_text("utf-8"))["attention"]["model"][0]["links"]
+    Path("gold").write_text("".join(f"{line}\n" for line in links), encoding="utf-8")
+    assert run(run=["a", "b", "none"], alignments="gold", report="r.html", maps=0) == 0
+    (own, other, without) = result()["variants"]
+    assert own["aer"]["mean"] == 0.0 and 0.0 < other["aer"]["mean"] <= 1.0 and without["aer"] is None
+    text = Path("r.html").read_text(encoding="utf-8")
+    assert "<th>AER %</th>" in text and "<td>0.0</td>" in text and text.count("<td>–</td>") == 2
+    Path("gold").write_text("0-0\n", encoding="utf-8")
+    with pytest.raises(DataError, match="gold has 1 line, the test set 8"):
+        run(run=["a", "b"], alignments="gold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
@@ -16,8 +17,13 @@ import pytest
 
 from mt import evaluate
 from mt.config.schema import CorpusKind, DataConfig, DecodingOverrides, EvaluateConfig, TrainConfig
+from mt.decoding.alignments import pharaoh
+from mt.decoding.forced_attention import forced_attention
+from mt.decoding.loading import load_run
 from mt.decoding.translator import TranslationReport
-from mt.errors import ConfigError, DataError
+from mt.errors import ConfigError, DataError, MTError
+from mt.evaluation.alignment_error import alignment_error
+from tests.decoding.runs import SENTENCES, tiny_tokenizer, write_run
 
 LINES = ["the quick brown fox jumps over it .", "une école, l'été — « oui » !", "a b c d e f g"]
 
@@ -260,6 +266,7 @@ def french(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainConfig:
 
     monkeypatch.setattr("mt.decoding.loading.load_run", load_run)
     monkeypatch.setattr("mt.decoding.translator.Translator", Dictionary)
+    monkeypatch.setattr("mt.decoding.forced_attention.forced_attention", lambda *_: None)
     monkeypatch.setattr(Dictionary, "asked", [])
     return config
 
@@ -346,3 +353,86 @@ def test_data_without_a_test_set(french: TrainConfig, tmp_path: Path) -> None:
     french.data.test_source = french.data.test_target = None
     with pytest.raises(DataError, match="no test set for the run's data"):
         run(run=tmp_path / "run")
+
+
+# --- attention ---
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of random weights, texts and a gold alignment."""
+    folder = tmp_path_factory.mktemp("real")
+    tokenizer = tiny_tokenizer(70)
+    write_run(folder / "A", tokenizer)
+    write_run(folder / "R", tokenizer, recurrent=True)
+    write(folder / "s", SENTENCES[:3])
+    write(folder / "r", ["A DOG RUNS", "THE CAT", "TWO BIRDS SING"])
+    write(folder / "gold", ["0-0 1-1 2?2", "", "2-0"])
+    return folder
+
+
+def attention_of(real: Path, name: str = "A", **options: Any) -> Any:
+    output = real / "scores.json"
+    texts = {"source": real / "s", "reference": [str(real / "r")], "output": output, "threads": 1}
+    run(run=real / name, **{**texts, **options})
+    (record,) = json.loads(output.read_text(encoding="utf-8")).values()
+    return record["attention"]
+
+
+def test_every_evaluation_says_what_attention_did(real: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = attention_of(real)
+    assert 0 < found["entropy_share"] < 1 and 0 < found["end"] < 1 and found["entropy"] > 0
+    assert [layer["layer"] for layer in found["layers"]] == [1] and found["cut"] == 0
+    assert found["alignment"] is None and found["gold"] is None
+    out = capsys.readouterr().out
+    assert f"{found['entropy']:.3f}" in out and "AER" not in out
+    # What is read is the reference, so the search changes nothing, and another reference does.
+    assert attention_of(real, decoding=DecodingOverrides(beam=1)) == found
+    assert attention_of(real, reference=[str(real / "s")]) != found
+
+
+def test_the_error_is_that_of_the_links_of_the_references(
+    real: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = attention_of(real, alignments=real / "gold")
+    loaded = load_run(real / "A")
+    links = forced_attention(
+        loaded.model, loaded.tokenizer, SENTENCES[:3], ["A DOG RUNS", "THE CAT", "TWO BIRDS SING"]
+    )
+    assert links is not None
+    sure = [{(0, 0), (1, 1)}, set(), {(2, 0)}]
+    possible = [{(0, 0), (1, 1), (2, 2)}, set(), {(2, 0)}]
+    expected = alignment_error(links.model.links, sure, possible)
+    assert found["alignment"] == dataclasses.asdict(expected)
+    assert found["gold"]["path"] == str(real / "gold") and len(found["gold"]["sha256"]) == 64
+    assert f"{expected.aer:.1%}" in capsys.readouterr().out
+    # The model's own links are the ones it agrees with.
+    own = write(real / "own", [pharaoh(line) for line in links.model.links])
+    assert attention_of(real, alignments=own)["alignment"]["aer"] == 0.0
+
+
+def test_gold_links_that_cannot_be_used(
+    real: Path, french: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    french.data.test_source = french.data.test_target = None
+    sets = {name: (tmp_path / "test.fr", tmp_path / "test.en") for name in ("one", "two")}
+    monkeypatch.setattr("mt.data.corpus.test_sets", lambda *_: sets)
+    with pytest.raises(ConfigError, match=r"gold: belongs to one of one, two; choose it with test_sets="):
+        run(run=tmp_path / "run", alignments=real / "gold")
+    mine = {"source": real / "s", "reference": [str(real / "r")]}
+    with pytest.raises(DataError, match="gold has 3 lines, the test set 2"):
+        short = {key: write(tmp_path / key, ["a b", "c d"]) for key in ("source", "reference")}
+        run(
+            run=tmp_path / "run",
+            source=short["source"],
+            reference=[str(short["reference"])],
+            alignments=real / "gold",
+        )
+    assert Dictionary.asked == []
+    with pytest.raises(MTError, match="has no attention, so it links no words"):
+        run(run=tmp_path / "run", alignments=real / "gold", **mine)
+    assert main(f"hypothesis={real / 'r'}", f"reference={real / 'r'}", f"alignments={real / 'gold'}") == 2
+
+
+def test_a_model_without_attention_is_scored_all_the_same(real: Path) -> None:
+    assert attention_of(real, "R") is None

@@ -73,7 +73,7 @@ def test_a_command_composes(command: list[str]) -> None:
     words = command[1 : command.index("--")] if "--" in command else command[1:]
     sweep = "-m" in words
     words = [word for word in words if word not in ("-m", "--cfg", "job", "--help")]
-    for key in ("reference", "heatmap"):
+    for key in ("reference", "heatmap", *["alignments"] * (command[0] == "mt.translate")):
         words = one_as_list(words, key)
     if command[0] == "mt.compare":
         words = _folders_as_option(words)

@@ -524,3 +524,92 @@ def test_a_heatmap_that_cannot_be_drawn(run: Run, words: list[str], said: str) -
     outcome = run(*words, stdin=b"the cat\n")
     assert outcome.code == 2 and said in outcome.err and not outcome.out
     assert everything_but_runs() == set()
+
+
+def test_alignments_of_every_line(run: Run) -> None:
+    lines = [*SENTENCES, "", SENTENCES[0]]
+    write("in.txt", "".join(f"{line}\n" for line in lines).encode())
+    plain = run("input=in.txt")
+    files = "alignments=[a.pharaoh,a.json,a.jsonl,a.npz]"
+    outcome = run("input=in.txt", files)
+    assert outcome.code == 0 and outcome.out == plain.out and "a.npz" in outcome.err
+    links = Path("a.pharaoh").read_text(encoding="utf-8").split("\n")[:-1]
+    assert len(links) == len(lines) and links[-2] == "" and links[-1] == links[0]
+    for link, line, translation in zip(links, lines, outcome.lines, strict=True):
+        pairs = [tuple(map(int, word.split("-"))) for word in link.split()]
+        assert all(s < len(line.split()) and t < len(translation.split()) for s, t in pairs)
+    records = json.loads(Path("a.json").read_text(encoding="utf-8"))
+    assert [record["words"]["source"][:-1] for record in records] == [line.split() for line in lines]
+    # By a pipe, from the words themselves, and with pairs batched otherwise: the same.
+    assert run("alignments=b.txt", stdin=Path("in.txt").read_bytes()).out == plain.out
+    assert Path("b.txt").read_bytes() == Path("a.pharaoh").read_bytes()
+    assert run("alignments=c.align", "--", lines[0]).code == 0
+    assert Path("c.align").read_text(encoding="utf-8") == f"{links[0]}\n"
+
+
+def test_layer_and_head_choose_the_weights(run: Run) -> None:
+    def weights(*words: str) -> Any:
+        assert run("alignments=a.json", *words, "--", "the cat sleeps").code == 0
+        [record] = json.loads(Path("a.json").read_text(encoding="utf-8"))
+        return torch.tensor(record["words"]["weights"])
+
+    every, mean = weights("layer=all", "head=all"), weights()
+    assert every.shape[:2] == (1, 2)
+    assert torch.allclose(every.mean((0, 1)), mean, atol=2e-6)
+    assert torch.equal(weights("layer=1", "head=2"), every[0, 1])
+    assert not torch.equal(every[0, 0], every[0, 1])
+    for name, words in (("a.png", []), ("b.png", ["head=1"])):
+        assert run(f"heatmap={name}", *words, "--", "the cat sleeps").code == 0
+    assert Path("a.png").read_bytes() != Path("b.png").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (
+            ["alignments=a.svg"],
+            2,
+            "alignments=a.svg: must end in .pharaoh, .align, .txt, .jsonl, .json, .npz",
+        ),
+        (["alignments=no/a.json"], 2, "alignments=no/a.json: there is no folder no"),
+        (["alignments=/proc/a.json"], 2, "alignments=/proc/a.json: cannot be written"),
+        (["heatmap=/proc/a.png", "--", "the cat"], 2, "heatmap=/proc/a.png: cannot be written"),
+        (["alignments=runs"], 2, "must end in"),
+        (["alignments=a.txt", "head=all"], 2, "a.txt: links are of one layer and head"),
+        (["alignments=a.json", "head=3"], 2, "head=3: the model has 2 heads; take 1 to 2, mean or all"),
+        (["alignments=a.json", "layer=first"], 2, "layer=first: must be mean, all, or a number from 1"),
+        (["layer=1"], 2, "layer=1 is not read with neither"),
+        (["heatmap=a.html", "head=1", "--", "the cat"], 2, "head=1 is not read with"),
+        (["alignments=a.txt", "output=a.txt"], 2, "output and alignments are the same file"),
+        (["alignments=[a.txt,./a.txt]"], 2, "alignments names a file twice"),
+        (["alignments=a.txt", "run=runs/R"], 1, "alignments: runs/R is a model without attention"),
+        (["heatmap=a.png", "run=runs/R", "--", "the cat"], 1, "heatmap: runs/R is a model without attention"),
+    ],
+)
+def test_alignments_that_cannot_be_written(
+    run: Run, words: list[str], code: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "run=runs/R" in words:
+        write_run(Path("runs/R"), tiny_tokenizer(70), recurrent=True)
+
+    def never(*_: Any) -> None:
+        raise AssertionError("translated")
+
+    monkeypatch.setattr(Translator, "stream", never)
+    outcome = run(*words, stdin=b"the cat\n")
+    assert outcome.code == code and said in outcome.err and not outcome.out
+    assert everything_but_runs() == set()
+
+
+def test_what_is_typed_leaves_no_alignments(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translate, "_is_terminal", lambda stream: stream is sys.stdin)
+    outcome = run("alignments=a.txt")
+    assert outcome.code == 2 and "alignments=a.txt: what is typed leaves no file" in outcome.err
+    assert everything_but_runs() == set()
+
+
+def test_alignments_are_whole_or_absent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("a.pharaoh", b"before\n")
+    outcome = run("alignments=[a.pharaoh,b.npz,c.json]", stdin=b"the cat\ncaf\xe9\n")
+    assert outcome.code == 1 and "line 2: byte 0xE9" in outcome.err
+    assert everything_but_runs() == {"a.pharaoh"} and Path("a.pharaoh").read_bytes() == b"before\n"

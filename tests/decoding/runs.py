@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from mt.config.run_config import save_config
-from mt.config.schema import TieEmbeddings, TokenizerConfig, TrainConfig
+from mt.config.schema import ModelKind, ScoreKind, TieEmbeddings, TokenizerConfig, TrainConfig
 from mt.data.tokenizer import Tokenizer, train_tokenizer
 from mt.models.build import build_model
 from mt.models.storage import ModelFacts, save_model, write_facts
@@ -40,15 +40,20 @@ def write_run(
     ties: TieEmbeddings = TieEmbeddings.all,
     max_positions: int = 48,
     finished: bool = True,
+    recurrent: bool = False,
 ) -> Path:
-    """A run folder as training leaves it, with one checkpoint."""
+    """A run folder as training leaves it, with one checkpoint; a recurrent model has no attention."""
     config = TrainConfig()
     for name in ("train_source", "train_target", "valid_source", "valid_target"):
         setattr(config.data, name, f"/nowhere/{name}.txt")  # a moved run knows its text no more
     config.training.max_steps = 2
-    config.model.width, config.model.heads, config.model.ffn_width = 16, 2, 32
+    config.model.width = 16
     config.model.encoder_layers = config.model.decoder_layers = 1
     config.model.max_positions = max_positions
+    if recurrent:
+        config.model.kind, config.attention.score = ModelKind.rnn, ScoreKind.none
+    else:
+        config.model.heads, config.model.ffn_width = 2, 32
     config.model.tie_embeddings = ties
     config.decoding.beam = 2
     config.decoding.max_length_ratio, config.decoding.max_length_extra = 1.0, 2

@@ -29,7 +29,7 @@ def attention() -> CrossAttention:
     values /= values.sum(-1, keepdims=True)
     target = ["▁the", "▁cat", "▁sleeps", "</s>"]
     names = [HOSTILE[0], HOSTILE[1] + HOSTILE[2], *HOSTILE[3:], "</s>"]
-    words = Weights(names, target, merge(values, [0, 1, 3, 4, 5], [0, 1, 2, 3]))
+    words = Weights(names, target, merge(values, [0, 1, 1, 2, 3, 4], [0, 1, 2, 3], 5, 4))
     return CrossAttention(Weights([*HOSTILE, "</s>"], target, values), words)
 
 
@@ -118,7 +118,7 @@ def test_a_figure_of_any_size(rows: int, columns: int) -> None:
 
 
 def test_files_are_whole_or_absent(attention: CrossAttention, tmp_path: Path) -> None:
-    heatmap.write_png(tmp_path / "a.png", attention, SENTENCES)
+    heatmap.write_png(tmp_path / "a.png", attention, SENTENCES, "layer 1")
     heatmap.write_html(tmp_path / "a.html", attention, SENTENCES)
     assert matplotlib.image.imread(tmp_path / "a.png").shape[2] == 4
     assert (tmp_path / "a.html").read_text(encoding="utf-8") == heatmap.page(attention, SENTENCES)
@@ -130,5 +130,5 @@ def test_files_are_whole_or_absent(attention: CrossAttention, tmp_path: Path) ->
 def test_letters_without_a_font_are_mentioned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     values = np.ones((1, 1, 1, 1), dtype=np.float32)
     words = Weights(["\U00013080"], ["x"], values)  # a hieroglyph
-    heatmap.write_png(tmp_path / "a.png", CrossAttention(words, words), SENTENCES)
+    heatmap.write_png(tmp_path / "a.png", CrossAttention(words, words), SENTENCES, "")
     assert "no font here has all its letters" in caplog.text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mt.files import whole_file, write_whole
+from mt.files import try_writing, whole_file, write_whole
 
 
 def entries(folder: Path) -> list[str]:
@@ -82,3 +82,17 @@ def test_a_device_is_written_to_not_replaced(tmp_path: Path) -> None:
     assert entries(tmp_path) == ["pipe"]
     with pytest.raises(OSError):
         write_whole(tmp_path, b"x")
+
+
+def test_what_cannot_be_written_is_known_before(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"before")
+    try_writing(path)
+    try_writing(tmp_path / "new")
+    try_writing(Path(os.devnull))
+    assert path.read_bytes() == b"before" and entries(tmp_path) == ["out"]
+    # The superuser too cannot make a file in these.
+    for impossible in (tmp_path / "none" / "a", path / "a", tmp_path / ("a" * 300), Path("/proc/a")):
+        with pytest.raises(OSError):
+            try_writing(impossible)
+    assert entries(tmp_path) == ["out"]
