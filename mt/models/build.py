@@ -37,9 +37,25 @@ def build_model(
     if model.match_parameters is not None:
         width = matching_width(model, attention, source_size, target_size)
         model = dataclasses.replace(model, ffn_width=width)
-    parameters, needed = size_of(model, attention, source_size, target_size)
-    check_room(needed, f"a model of {parameters:,} parameters takes", torch.device("cpu"))
+    refuse_too_large(model, attention, source_size, target_size)
     return _of_kind(model, attention, source_size, target_size)
+
+
+def refuse_too_large(
+    model: ModelConfig, attention: AttentionConfig, source_size: int = 1, target_size: int = 1
+) -> None:
+    """Refuse a model whose weights this machine's memory cannot hold.
+
+    Args:
+        source_size, target_size: pieces in the two vocabularies; where they are not known yet, what does not
+            fit with one piece will not fit with more.
+
+    Raises:
+        ConfigError: it does not fit.
+    """
+    parameters, needed = size_of(model, attention, source_size, target_size)
+    more = "more than " if source_size == target_size == 1 else ""
+    check_room(needed, f"a model of {more}{parameters:,} parameters takes", torch.device("cpu"))
 
 
 def size_of(

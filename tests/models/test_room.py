@@ -25,7 +25,9 @@ from mt.errors import ConfigError
 from mt.models import room
 from mt.models.build import build_model, size_of
 from mt.models.seq2seq import parameter_count
+from mt.train import run
 from mt.training.optimizer import Updater
+from tests.training.world import small
 
 SMALL = ModelConfig(width=8, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=1, max_positions=20)
 CPU = torch.device("cpu")
@@ -67,6 +69,14 @@ def test_what_no_machine_can_hold_is_refused_at_once(changes: dict[str, Any]) ->
         build_model(dataclasses.replace(SMALL, **changes), AttentionConfig(), 30, 30)
     said = r"a model of [\d,]+ parameters takes [\d,]+\.\d GB of memory, and [\d,]+\.\d GB are free on cpu; "
     assert re.match(said + "lower model.width", str(caught.value))
+
+
+def test_it_is_refused_before_the_data_is_read(tmp_path: Path) -> None:
+    """The files are not there, and no run folder is left behind for a model that can never be."""
+    config = small(model__width=2**20, model__heads=1, run=str(tmp_path / "run"))
+    with pytest.raises(ConfigError, match=r"a model of more than [\d,]+ parameters takes"):
+        run(config)
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_is_free_decides(monkeypatch: pytest.MonkeyPatch) -> None:
