@@ -6,10 +6,10 @@ import dataclasses
 
 import torch
 
-from mt.config.schema import AttentionConfig, ModelConfig, ModelKind
+from mt.config.schema import AttentionConfig, Heads, ModelConfig, ModelKind
 from mt.errors import ConfigError
 from mt.models.rnn import Rnn
-from mt.models.room import check_room
+from mt.models.room import check_room, free_bytes
 from mt.models.seq2seq import Seq2Seq, parameter_count
 from mt.models.transformer import Transformer
 
@@ -53,9 +53,29 @@ def refuse_too_large(
     Raises:
         ConfigError: it does not fit.
     """
+    cpu = torch.device("cpu")
+    free = free_bytes(cpu)
+    if free is not None and _at_most(model, attention, source_size, target_size) <= free:
+        return
     parameters, needed = size_of(model, attention, source_size, target_size)
     more = "more than " if source_size == target_size == 1 else ""
-    check_room(needed, f"a model of {more}{parameters:,} parameters takes", torch.device("cpu"))
+    check_room(needed, f"a model of {more}{parameters:,} parameters takes", cpu)
+
+
+def _at_most(model: ModelConfig, attention: AttentionConfig, source_size: int, target_size: int) -> int:
+    """Bytes that a model stays far below, at no cost: `size_of` lets PyTorch load its compiler (a second)."""
+    rnn, layers = model.rnn, model.encoder_layers + model.decoder_layers
+    sizes = [model.width, attention.hidden or 1]
+    if model.kind is ModelKind.rnn:
+        sizes += [rnn.embedding_width or 1, 2 * (rnn.encoder_width or model.width)]
+        sizes += [2 * (rnn.readout_width or model.width)]
+    else:
+        sizes.append(model.ffn_width)
+    side = max(sizes)
+    squares = 24 + 6 * (model.heads if attention.heads is Heads.summed else 0)  # matrices of a layer
+    # Embeddings, output layer, positions, and what the score location has for each position.
+    rows = source_size + 2 * target_size + (1 + 3 * layers) * model.max_positions
+    return 4 * side * (layers * squares * side + 2 * rows)
 
 
 def size_of(

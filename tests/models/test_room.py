@@ -12,6 +12,7 @@ import torch
 
 from mt.config.schema import (
     AttentionConfig,
+    Heads,
     ModelConfig,
     ModelKind,
     OptimizerConfig,
@@ -22,7 +23,7 @@ from mt.config.schema import (
     TieEmbeddings,
 )
 from mt.errors import ConfigError
-from mt.models import room
+from mt.models import build, room
 from mt.models.build import build_model, size_of
 from mt.models.seq2seq import parameter_count
 from mt.train import run
@@ -33,6 +34,14 @@ SMALL = ModelConfig(width=8, heads=2, ffn_width=16, encoder_layers=1, decoder_la
 CPU = torch.device("cpu")
 
 
+def free(monkeypatch: pytest.MonkeyPatch, memory: int | None) -> None:
+    """Let so many bytes be free."""
+    for module in (room, build):
+        monkeypatch.setattr(module, "free_bytes", lambda device: memory)
+
+
+@pytest.mark.parametrize("heads", Heads)
+@pytest.mark.parametrize("score", [ScoreKind.additive, ScoreKind.general, ScoreKind.location])
 @pytest.mark.parametrize("layers", [(1, 1), (2, 2), (3, 1), (1, 4), (5, 6)])
 @pytest.mark.parametrize(
     "changes",
@@ -43,9 +52,11 @@ CPU = torch.device("cpu")
         {"kind": ModelKind.rnn, "rnn": RnnConfig(embedding_width=6, encoder_width=5, readout_width=6)},
     ],
 )
-def test_the_size_is_known_without_the_model(layers: tuple[int, int], changes: dict[str, Any]) -> None:
+def test_the_size_is_known_without_the_model(
+    layers: tuple[int, int], changes: dict[str, Any], score: ScoreKind, heads: Heads
+) -> None:
     shape = dataclasses.replace(SMALL, encoder_layers=layers[0], decoder_layers=layers[1], **changes)
-    attention = AttentionConfig(score=ScoreKind.additive)
+    attention = AttentionConfig(score=score, heads=heads)
     before = torch.random.get_rng_state()
     parameters, needed = size_of(shape, attention, 30, 30)
     assert torch.equal(before, torch.random.get_rng_state())
@@ -53,6 +64,14 @@ def test_the_size_is_known_without_the_model(layers: tuple[int, int], changes: d
     assert parameters == parameter_count(model)
     tensors = [*model.parameters(), *model.buffers()]
     assert needed == sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    assert needed < build._at_most(shape, attention, 30, 30)
+
+
+def test_what_surely_fits_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For it would take a second of every command that loads a model."""
+    monkeypatch.setattr(build, "size_of", lambda *_: pytest.fail("there is room enough"))
+    monkeypatch.setattr(build, "free_bytes", lambda device: 4 * 10**9)
+    build_model(ModelConfig(), AttentionConfig(), 8000, 8000)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +100,12 @@ def test_it_is_refused_before_the_data_is_read(tmp_path: Path) -> None:
 
 def test_what_is_free_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     needed = size_of(SMALL, AttentionConfig(), 30, 30)[1]
-    monkeypatch.setattr(room, "free_bytes", lambda device: needed - 1)
+    free(monkeypatch, needed - 1)
     with pytest.raises(ConfigError, match="lower model"):
         build_model(SMALL, AttentionConfig(), 30, 30)
-    monkeypatch.setattr(room, "free_bytes", lambda device: needed)
+    free(monkeypatch, needed)
     build_model(SMALL, AttentionConfig(), 30, 30)
-    monkeypatch.setattr(room, "free_bytes", lambda device: None)  # not known here
+    free(monkeypatch, None)  # not known here
     build_model(SMALL, AttentionConfig(), 30, 30)
 
 
@@ -105,10 +124,10 @@ def test_gradient_and_moments_need_room_too(
     shape = dataclasses.replace(SMALL, encoder_layers=4, decoder_layers=4)
     model = build_model(shape, AttentionConfig(), 9, 9)
     weights = 4 * parameter_count(model)
-    monkeypatch.setattr(room, "free_bytes", lambda device: least * weights - 1)
+    free(monkeypatch, least * weights - 1)
     with pytest.raises(ConfigError, match=r"to train [\d,]+ parameters takes another 0\.0 GB of memory"):
         Updater(model, OptimizerConfig(kind=kind))
-    monkeypatch.setattr(room, "free_bytes", lambda device: most * weights)
+    free(monkeypatch, most * weights)
     Updater(model, OptimizerConfig(kind=kind))
 
 
@@ -126,5 +145,5 @@ def test_free_memory_is_a_number_and_no_more_than_a_container_may_use(
     assert room.free_bytes(CPU) == 1000
     limit.unlink()
     meminfo.write_text("something else\n", encoding="ascii")
-    free = room.free_bytes(CPU)  # all the memory there is, where only that is known
-    assert free is None or free > 10**8
+    known = room.free_bytes(CPU)  # all the memory there is, where only that is known
+    assert known is None or known > 10**8
