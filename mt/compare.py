@@ -286,7 +286,7 @@ def _folders_as_option(argv: Sequence[str]) -> list[str]:
     Raises:
         UsageError: both ways are used at once.
     """
-    argv = [f"sweep_folder={word[6:]}" if word.startswith("sweep=") else word for word in argv]
+    argv = [f"sweep_folder={_quoted(word[6:])}" if word.startswith("sweep=") else word for word in argv]
     folders = [word for word in argv if not word.startswith("-") and ("=" not in word or Path(word).is_dir())]
     if not folders:
         return argv
@@ -294,6 +294,11 @@ def _folders_as_option(argv: Sequence[str]) -> list[str]:
     if any(word.startswith("run=") for word in rest):
         raise UsageError("name all run folders in one way: as plain words, or as run=[A,B]")
     return [*rest, f"run=[{','.join(as_text(folder) for folder in folders)}]"]
+
+
+def _quoted(folder: str) -> str:
+    """A folder's name for Hydra, unless it has quotes already."""
+    return folder if folder.startswith(("'", '"')) else as_text(folder)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

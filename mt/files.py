@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+# A write refused for one of these says nothing of the file.
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _LONGEST_STEM = 40  # letters of the name that are repeated in the name aside: names have a longest length
 
 
@@ -29,7 +31,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     is written to directly.
 
     Raises:
-        OSError: the system refuses; nothing is left aside.
+        OSError: the system refuses; nothing is left aside. It names the file.
     """
     if is_special(path):
         with path.open("wb") as file:
@@ -45,6 +47,10 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         if target.exists():
             aside.chmod(target.stat().st_mode & 0o777)
         os.replace(aside, target)
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            error.filename = str(path)
+        raise
     finally:
         aside.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # the file is there; some file systems cannot sync a folder

@@ -171,7 +171,7 @@ class StoredBatches:
     """The batches that `store_batches` wrote, for a side without our code."""
 
     def __init__(self, folder: Path) -> None:
-        stored = np.load(folder / "batches.npz")
+        stored = np.load(folder / "batches.npz", allow_pickle=False)
         self.sides = [
             [ids.tolist() for ids in np.split(stored[side], stored[f"{side}_ends"][:-1])]
             for side in ("source", "target")

@@ -14,8 +14,10 @@ from collections.abc import Iterable
 
 from hydra.core.override_parser.types import Quote, QuotedString
 
+_QUOTED = r"'(?:\\.|[^'\\])*'" r'|"(?:\\.|[^"\\])*"'
 # One item of a list as it was probably meant: quoted as a whole, or up to the next comma.
-_ITEM = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")(?=\s*(?:,|$))|[^,]+"""
+_ITEM = rf"(?:{_QUOTED})(?=\s*(?:,|$))|[^,]+"
+_PARTNERS = {"]": "[", "}": "{", ")": "("}
 # Needs no quotes in a list.
 _NAME = r"(?!(?i:true|false|null|nan|inf)$)[A-Za-z_./][A-Za-z0-9_./-]*"
 
@@ -32,7 +34,7 @@ def quoted(word: str) -> str:
     if any(mark in value for mark in "=(){}"):
         # A nested value or a function: which parts are text is the grammar's to say, not ours.
         return word
-    parts = re.findall(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[\[\],]|[^\[\],'"]+|.""", value, re.DOTALL)
+    parts = re.findall(rf"""{_QUOTED}|[\[\],]|[^\[\],'"]+|.""", value, re.DOTALL)
     return key + equals + "".join(_quoted_part(part) for part in parts)
 
 
@@ -45,6 +47,19 @@ def _quoted_part(part: str) -> str:
 def _plain_text(text: str) -> bool:
     """Whether Hydra's grammar reads a text as it stands, as far as its letters go."""
     return text.isascii() and "~" not in text and "\\\\" not in text
+
+
+def unpaired(value: str) -> str | None:
+    """What stands without its partner in a value, in words: a quote, or a bracket outside of quotes."""
+    if value.count("'") % 2 or value.count('"') % 2:
+        return "quote"
+    opened: list[str] = []
+    for mark in re.sub(_QUOTED, "", value):
+        if mark in _PARTNERS.values():
+            opened.append(mark)
+        elif mark in _PARTNERS and (not opened or opened.pop() != _PARTNERS[mark]):
+            return f"'{mark}'"
+    return f"'{opened[-1]}'" if opened else None
 
 
 def as_text(text: str, quote: Quote = Quote.single) -> str:

@@ -40,6 +40,10 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+# Far beyond what anyone trains, and small enough that sizes can be multiplied and compared with the memory.
+_LARGEST, _MOST = 2**20, 1000
+
+
 class CorpusKind(Enum):
     """Where the parallel text comes from."""
 
@@ -287,7 +291,7 @@ class TokenizerConfig:
     """How text becomes pieces (SentencePiece)."""
 
     model: TokenizerModel = option(TokenizerModel.unigram, "unigram or bpe")
-    vocab_size: int = option(8000, "number of pieces, special and byte pieces included", ge=8)
+    vocab_size: int = option(8000, "number of pieces, special and byte pieces included", ge=8, le=_LARGEST)
     hard_vocab_limit: bool = option(
         False, "error when the corpus cannot fill vocab_size, instead of lowering it"
     )
@@ -299,7 +303,9 @@ class TokenizerConfig:
     normalization: Normalization = option(
         Normalization.nfc, "none, nfc, nfkc, nmt_nfkc, or *_cf with case folding"
     )
-    threads: int = option(2, "threads that encode text (training always uses 8: the same result)", ge=1)
+    threads: int = option(
+        2, "threads that encode text (training always uses 8: the same result)", ge=1, le=_MOST
+    )
 
 
 @dataclass
@@ -309,12 +315,14 @@ class RnnConfig:
     cell: Cell = option(Cell.lstm, "gru (Cho et al. 2014: reset gate before the product) or lstm")
     bidirectional: bool = option(True, "read the source in both directions")
     reverse_source: bool = option(False, "read the source from its end (one direction only)")
-    embedding_width: Optional[int] = option(None, "size of an embedding; null = model.width", ge=1)
+    embedding_width: Optional[int] = option(
+        None, "size of an embedding; null = model.width", ge=1, le=_LARGEST
+    )
     encoder_width: Optional[int] = option(
-        None, "size of an encoder state, of each direction; null = model.width", ge=1
+        None, "size of an encoder state, of each direction; null = model.width", ge=1, le=_LARGEST
     )
     readout_width: Optional[int] = option(
-        None, "size of what the output layer reads; null = model.width", ge=1
+        None, "size of what the output layer reads; null = model.width", ge=1, le=_LARGEST
     )
     start: Start = option(
         Start.project, "first decoder state: project (tanh of a product) or copy the encoder's last states"
@@ -337,18 +345,20 @@ class ModelConfig:
     """The encoder–decoder's shape."""
 
     kind: ModelKind = option(ModelKind.transformer, "transformer or rnn")
-    width: int = option(256, "size of a position's vector (d_model); rnn: of a decoder state", ge=1)
-    heads: int = option(4, "transformer: attention heads; must divide width", ge=1)
-    ffn_width: int = option(1024, "transformer: inner size of the feed-forward layers", ge=1)
+    width: int = option(
+        256, "size of a position's vector (d_model); rnn: of a decoder state", ge=1, le=_LARGEST
+    )
+    heads: int = option(4, "transformer: attention heads; must divide width", ge=1, le=_LARGEST)
+    ffn_width: int = option(1024, "transformer: inner size of the feed-forward layers", ge=1, le=_LARGEST)
     match_parameters: Optional[int] = option(
         None, "transformer: choose ffn_width so that the model has this many parameters, within 1 %", ge=1
     )
-    encoder_layers: int = option(4, "layers of the encoder", ge=1)
-    decoder_layers: int = option(4, "layers of the decoder", ge=1)
+    encoder_layers: int = option(4, "layers of the encoder", ge=1, le=_MOST)
+    decoder_layers: int = option(4, "layers of the decoder", ge=1, le=_MOST)
     norm: Norm = option(Norm.pre, "transformer: pre (before each sublayer) or post (after each residual sum)")
     activation: Activation = option(Activation.relu, "transformer: relu or gelu")
     positions: Positions = option(Positions.sinusoidal, "transformer: sinusoidal, learned or rotary")
-    max_positions: int = option(512, "longest side in pieces, end-of-sentence included", ge=2)
+    max_positions: int = option(512, "longest side in pieces, end-of-sentence included", ge=2, le=_LARGEST)
     tie_embeddings: TieEmbeddings = option(
         TieEmbeddings.all, "all, decoder (target embedding = output) or none"
     )
@@ -389,7 +399,10 @@ class AttentionConfig:
     )
     window: int = option(10, "local scopes reach this many source positions to each side", ge=1)
     hidden: Optional[int] = option(
-        None, "inner size (d_a) of additive and concat; null = the size of a key (rnn: model.width)", ge=1
+        None,
+        "inner size (d_a) of additive and concat; null = the size of a key (rnn: model.width)",
+        ge=1,
+        le=_LARGEST,
     )
     heads: Heads = option(
         Heads.concatenated,
@@ -477,7 +490,7 @@ class TrainingConfig:
     valid_metric: ValidMetric = option(
         ValidMetric.bleu, "bleu (higher is better) or loss (lower is better) picks the best"
     )
-    valid_beam: int = option(1, "beam of the validation decoding; 1 = greedy", ge=1)
+    valid_beam: int = option(1, "beam of the validation decoding; 1 = greedy", ge=1, le=_MOST)
     valid_max_sentences: Optional[int] = option(
         None, "decode only the first N validation sentences; null = all", ge=1
     )
@@ -487,8 +500,8 @@ class TrainingConfig:
     )
     keep_last: int = option(2, "checkpoints kept besides the best", ge=1)
     log_every_steps: int = option(50, "updates between log lines and metric points", ge=1)
-    prefetch_batches: int = option(8, "batches made ahead in the background; 0 = none", ge=0)
-    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1)
+    prefetch_batches: int = option(8, "batches made ahead in the background; 0 = none", ge=0, le=_MOST)
+    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1, le=_MOST)
     timeout_seconds: int = option(
         600, "torchrun: give up when another process does not answer for so long", ge=1
     )
@@ -501,7 +514,7 @@ class TrainingConfig:
 class DecodingConfig:
     """The search for a translation."""
 
-    beam: int = option(5, "hypotheses kept per sentence; 1 = greedy", ge=1)
+    beam: int = option(5, "hypotheses kept per sentence; 1 = greedy", ge=1, le=_MOST)
     n_best: int = option(1, "translations returned per sentence; at most beam", ge=1)
     length_penalty: float = option(
         0.6, "alpha of the GNMT penalty ((5+length)/6)^alpha; 0 = plain log-probability", ge=0
@@ -518,7 +531,7 @@ class DecodingConfig:
 class DecodingOverrides:
     """Decoding options given to translate or evaluate; null keeps what the run was configured with."""
 
-    beam: Optional[int] = option(None, "hypotheses kept per sentence; 1 = greedy", ge=1)
+    beam: Optional[int] = option(None, "hypotheses kept per sentence; 1 = greedy", ge=1, le=_MOST)
     n_best: Optional[int] = option(None, "translations returned per sentence; at most beam", ge=1)
     length_penalty: Optional[float] = option(None, "alpha of the GNMT length penalty", ge=0)
     max_length_ratio: Optional[float] = option(
@@ -596,7 +609,7 @@ class TranslateConfig:
     )
     decoding: DecodingOverrides = option(DecodingOverrides, "the search")
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
-    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1)
+    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1, le=_MOST)
 
 
 @dataclass
@@ -637,7 +650,7 @@ class EvaluateConfig:
     lowercase: bool = option(False, "score without case (the signature says so)")
     decoding: DecodingOverrides = option(DecodingOverrides, "the search")
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
-    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1)
+    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1, le=_MOST)
 
 
 @dataclass
@@ -678,4 +691,4 @@ class CompareConfig:
     lowercase: bool = option(False, "score without case (the signature says so)")
     decoding: DecodingOverrides = option(DecodingOverrides, "the search")
     device: str = option("auto", "auto, cpu, cuda or cuda:N")
-    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1)
+    threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1, le=_MOST)

@@ -30,7 +30,9 @@ _LOGGER = logging.getLogger("mt")
 LIBRARY_THREAD = "mt-library"
 
 # Not ours to prevent, and without a word from the room that met them: disk full, not allowed, and so on.
-_MACHINE_FAULTS = frozenset({errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT, errno.EIO})
+_MACHINE_FAULTS = frozenset(
+    {errno.ENOSPC, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT, errno.EIO}
+)
 
 
 def set_up(restart: bool) -> None:

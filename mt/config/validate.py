@@ -47,6 +47,8 @@ from mt.config.schema import (
 Config = TrainConfig | TranslateConfig | EvaluateConfig | CompareConfig
 
 _FOLDERS = ("run", "resume", "sweep_folder", "data.root", "data_root")
+# Options that are typed by another name than they have.
+_TYPED = {"sweep_folder": "sweep"}
 # PAD, BOS, EOS and UNK, then one piece for each byte.
 _FIXED_PIECES = 4 + 256
 # A budget for fewer updates than these is probably not meant.
@@ -88,7 +90,7 @@ def _out_of_range(config: Config) -> Iterator[Problem]:
         for item in value if isinstance(value, list) else [value]:
             fault = range_fault(option, item)
             if fault:
-                yield Problem((key,), f"{key}={show(value)}: {fault}")
+                yield Problem((key,), f"{_TYPED.get(key, key)}={show(value)}: {fault}")
 
 
 def range_fault(option: Option, value: Any) -> str | None:
@@ -517,8 +519,15 @@ def missing_files(config: Config) -> list[Problem]:
                 else "file or folder"
             )
             place = "" if os.path.isabs(path) else f" (relative to {os.getcwd()})"
-            found.append(Problem((key,), f"{key}={path}: no such {kind}{place}"))
+            found.append(Problem((key,), f"{_as_typed(config, key, path)}: no such {kind}{place}"))
     return found
+
+
+def _as_typed(config: Config, key: str, path: str) -> str:
+    """A path with its option, as `mt.compare` lets it be typed: ``sweep=DIR``, and run folders bare."""
+    if isinstance(config, CompareConfig) and key == "run":
+        return path
+    return f"{_TYPED.get(key, key)}={path}"
 
 
 def _inside_run(config: TrainConfig | TranslateConfig | EvaluateConfig, checkpoint: str) -> bool:

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from mt.config.fields import Option, options, sections, show
-from mt.config.quoting import list_word, meant_list_word, quoted, text_word
+from mt.config.quoting import list_word, meant_list_word, quoted, text_word, unpaired
 from mt.config.validate import Problem
 
 # Names of other toolkits, for "did you mean".
@@ -61,7 +61,18 @@ _ELSEWHERE = {
     "tokenizer": "tokenizer_folder",
 }
 
+# What Hydra's messages say in the words of its grammar, which mean nothing to whoever typed a value.
+_OF_THE_GRAMMAR = (
+    "mismatched input", "extraneous input", "no viable alternative", "token recognition", "LexerNoViable",
+)  # fmt: skip
+
 OPTIONAL_GROUPS = ("experiment",)
+# Choices of Hydra's groups that come with our extra `sweep`.
+_EXTRA = "sweep"
+_OF_THE_EXTRA = {
+    "launcher": ("joblib", "submitit_local", "submitit_slurm"),
+    "sweeper": ("optuna",),
+}
 # Ready-made sweeps: a group that no run has a choice of, so that it is written with a plus.
 SWEEP_GROUP = "sweep"
 
@@ -155,11 +166,10 @@ def _unparsable(word: str, error: HydraException, vocabulary: Vocabulary) -> Pro
         return unknown(name, vocabulary)
     first = str(error).splitlines()[0]
     reason = "has a character that has a meaning of its own on the command line"
-    if value.count("'") % 2 or value.count('"') % 2:
-        reason = "has a quote without its partner"
-    elif (
-        "mismatched input" not in first and "token recognition" not in first and "LexerNoViable" not in first
-    ):
+    alone = unpaired(value)
+    if alone is not None:
+        reason = f"has a {alone} without its partner"
+    elif not any(words in first for words in _OF_THE_GRAMMAR):
         reason = f"could not be read ({first})"
     if "${" in value:
         way_out = "'${' is kept for interpolations; rename the file"
@@ -377,11 +387,7 @@ def _hydra_faults(word: str, override: Override, vocabulary: Vocabulary) -> Iter
             return
         for value in _values(override):
             if value is not None and str(value) not in groups[group] and not isinstance(value, list):
-                yield Problem(
-                    (key,),
-                    f"{key}={show(value)}: no such choice; there is {', '.join(groups[group])}"
-                    f"{did_you_mean(str(value), groups[group])}",
-                )
+                yield Problem((key,), f"{key}={show(value)}: {_no_choice(group, str(value), groups[group])}")
         return
     node: Any = vocabulary.hydra
     seen = "hydra"
@@ -398,6 +404,17 @@ def _hydra_faults(word: str, override: Override, vocabulary: Vocabulary) -> Iter
         if OmegaConf.is_missing(node, name) or OmegaConf.is_interpolation(node, name):
             return
         node = node[name]
+
+
+def _no_choice(group: str, value: str, choices: Sequence[str]) -> str:
+    """Why one of Hydra's groups has not this choice: it is not installed, or there is none of that name."""
+    known = [*choices, *_OF_THE_EXTRA.get(group, ())]
+    if value in known:
+        return (
+            f"is not installed; it comes with pip install 'mt-attention[{_EXTRA}]' (in a checkout: "
+            f"pip install -e '.[{_EXTRA}]')"
+        )
+    return f"no such choice; there is {', '.join(choices)}{did_you_mean(value, known)}"
 
 
 def _elsewhere_in(node: DictConfig, key: str) -> str:

@@ -63,7 +63,7 @@ def refuse_foreign(path: str | Path, content: bytes, file: str | None = None) ->
     """
     name = printable(path)
     found = next((kind for kind in _FOREIGN if content.startswith(kind.magic)), None)
-    found = found or _bare_utf16(content[:_LOOKED_AT])
+    found = found or _tar(content) or _bare_utf16(content[:_LOOKED_AT])
     if found is not None:
         way_out = found.way_out.format(file=file or shlex.quote(name))
         raise DataError(
@@ -73,6 +73,11 @@ def refuse_foreign(path: str | Path, content: bytes, file: str | None = None) ->
     said = next((kind for suffix, kind in _FOREIGN_SUFFIXES.items() if name.endswith(suffix)), None)
     if said is not None:
         raise DataError(f"{name} is not {said}, though its name says so, and none is read; rename it")
+
+
+def _tar(start: bytes) -> _Foreign | None:
+    """A tar archive, which has its mark behind the name and the numbers of its first member."""
+    return _Foreign(b"", "a tar archive", "tar -xf unpacks it") if start[257:262] == b"ustar" else None
 
 
 def _bare_utf16(start: bytes) -> _Foreign | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ def load_run(
         )
     facts = _facts(weights)
     _check_fit(identify(tokenizer_folder), tokenizer_folder, facts, weights)
-    _check_integrity(weights, facts)
+    _check_integrity(weights, facts, run)
     loaded = Tokenizer.load(tokenizer_folder, facts.tokenizer_sha256)
     model = build_model(config.model, config.attention, loaded.source_size, loaded.target_size)
     load_tensors(model, read_tensors(weights), weights)
@@ -266,7 +267,7 @@ def _check_fit(tokenizer: Identity, folder: Path, facts: ModelFacts, weights: Pa
     )
 
 
-def _check_integrity(weights: Path, facts: ModelFacts) -> None:
+def _check_integrity(weights: Path, facts: ModelFacts, run: Path) -> None:
     """Compares the weights' hash with the one that was stored when they were written."""
     expected = None
     if (weights.parent / FACTS_FILE).is_file():
@@ -281,8 +282,22 @@ def _check_integrity(weights: Path, facts: ModelFacts) -> None:
     if expected is not None and sha256_of(weights) != expected:
         raise CheckpointError(
             f"{weights}: damaged, its content is not what was written (SHA-256 differs); "
-            "use another checkpoint"
+            f"{_instead_of(weights, run, facts.step)}"
         )
+
+
+def _instead_of(damaged: Path, run: Path, step: int) -> str:
+    """The way out of damaged weights: the whole checkpoint that is nearest to their step, if there is one."""
+    whole: dict[int, Path] = {}
+    for name in _checkpoint_names(run):
+        folder = run / CHECKPOINTS_FOLDER / name
+        with suppress(CheckpointError, OSError, ValueError, KeyError, TypeError):
+            entry = _json_object(folder / MANIFEST_FILE)["files"][WEIGHTS_FILE]
+            if folder != damaged.parent and sha256_of(folder / WEIGHTS_FILE) == entry["sha256"]:
+                whole[int(name.removeprefix("step-"))] = folder
+    if not whole:
+        return "put the file of a copy of the run in its place, or train again"
+    return f"use a whole checkpoint: checkpoint={whole[min(whole, key=lambda other: abs(other - step))]}"
 
 
 def _json_object(path: Path) -> dict[str, Any]:

@@ -38,6 +38,8 @@ MODEL, FACTS = WEIGHTS_FILE, FACTS_FILE
 OPTIMIZER, STATE, MANIFEST = "optimizer.safetensors", "state.json", "manifest.json"
 _FILES = (MODEL, FACTS, OPTIMIZER, STATE)
 _FORMAT = 1
+# A full disk, a quota, and the largest file that this process may write (ulimit -f).
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NAME = re.compile(r"step-(\d{8,})")
 _TEMPORARY = ".tmp-"
 _DAMAGED = "damaged-"
@@ -116,7 +118,7 @@ def save(
         files.sync_folder(checkpoints)
     except (OSError, SafetensorError, CheckpointError) as error:
         shutil.rmtree(aside, ignore_errors=True)
-        raise _cannot_write(target, error, _size(model) + _size(optimizer)) from error
+        raise cannot_write(target, error, _size(model) + _size(optimizer)) from error
     except BaseException:  # an interrupt: leave no half-written folder
         shutil.rmtree(aside, ignore_errors=True)
         raise
@@ -231,7 +233,7 @@ def write_whole(path: Path, content: bytes) -> None:
     try:
         files.write_whole(path, content)
     except OSError as error:
-        raise _cannot_write(path, error, len(content)) from error
+        raise cannot_write(path, error, len(content)) from error
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -239,12 +241,13 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_whole(path, _json_bytes(content))
 
 
-def _cannot_write(path: Path, error: Exception, needed: int) -> CheckpointError:
+def cannot_write(path: Path, error: Exception, needed: int) -> CheckpointError:
     """The message for a failed write, with the size that is needed."""
-    text = str(error)
-    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in text:
+    text = str(error)  # of the safetensors library too, which hands on the system's words and no number
+    reason = next((os.strerror(number) for number in _NO_ROOM if os.strerror(number) in text), None)
+    if reason is not None:
         return CheckpointError(
-            f"no space left for {path}, which needs {needed / 1e6:.1f} MB; "
+            f"no space left for {path}, which needs {needed / 1e6:.1f} MB ({reason}); "
             "make room and run the same command again: it goes on from the last checkpoint"
         )
     return CheckpointError(f"cannot write {path}: {text}")

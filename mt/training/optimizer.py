@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from mt.config.schema import OptimizerConfig, OptimizerKind
 from mt.errors import CheckpointError
 from mt.kernels.linear import Linear
+from mt.models.room import check_room
 from mt.training.muon import Muon
 
 # The tensors that the state of a parameter consists of.
@@ -62,6 +63,9 @@ class Updater:
     Args:
         model: on its final device; its parameters are updated in place.
         config: kind, moments, decay. The rate is given with every update.
+
+    Raises:
+        ConfigError: gradient and state of the parameters cannot fit into their device's memory.
     """
 
     def __init__(self, model: nn.Module, config: OptimizerConfig) -> None:
@@ -76,6 +80,7 @@ class Updater:
             self.parameters.extend(group["params"])
             state = _MUON_STATE if group.get("muon") else _STATE.get(config.kind, _ADAM_STATE)
             self._state_names.extend([state] * len(named))
+        self._check_room()
         self.rate = config.lr
         betas = (config.beta1, config.beta2)
         self.optimizer: torch.optim.Optimizer
@@ -96,6 +101,15 @@ class Updater:
             kind = torch.optim.AdamW if config.kind is OptimizerKind.adamw else torch.optim.Adam
             fused = all(p.device.type in ("cpu", "cuda") for p in self.parameters)
             self.optimizer = kind(groups, lr=config.lr, betas=betas, eps=config.eps, fused=fused or None)
+
+    def _check_room(self) -> None:
+        """The gradient, and what of the state is as large as the parameter, come with the first update."""
+        needed = sum(
+            p.numel() * p.element_size() * (1 + sum(name != "step" for name in state))
+            for p, state in zip(self.parameters, self._state_names, strict=True)
+        )
+        count = sum(p.numel() for p in self.parameters)
+        check_room(needed, f"to train {count:,} parameters takes another", self.parameters[0].device)
 
     def gradient_norm(self) -> Tensor:
         """The 2-norm of the whole gradient, a scalar tensor."""

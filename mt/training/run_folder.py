@@ -15,6 +15,7 @@ import json
 import logging
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -92,15 +93,13 @@ def check_same_run(stored: TrainConfig, config: TrainConfig, folder: Path) -> se
     allowed = {key for key in changed if config.resume is not None and may_change(key)}
     refused = {key: pair for key, pair in changed.items() if key not in allowed}
     if refused:
-        way_out = "choose another folder with run=..."
-        if all(may_change(key) for key in refused):
+        holds, way_out = f"{folder} holds another run", "choose another folder with run=..."
+        if config.resume is not None:
+            holds = f"resume={config.resume} goes on with a run as it was begun"
+            way_out = "leave it out, or train another model from the beginning, without resume="
+        elif all(may_change(key) for key in refused):
             way_out = f"give resume={folder} to go on with this change"
-        raise ConfigError(
-            [
-                f"{folder} holds another run: {_difference(key, *pair)}; {way_out}"
-                for key, pair in refused.items()
-            ]
-        )
+        raise ConfigError([f"{holds}: {_difference(key, *pair)}; {way_out}" for key, pair in refused.items()])
     for key in allowed:
         logger.info("changed for the rest of the run: %s", _difference(key, *changed[key]))
     return allowed
@@ -149,20 +148,28 @@ def owned(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise CheckpointError(
-            f"cannot write into {folder}: {error.strerror}; choose another folder with run=..."
-        ) from error
+        raise _not_writable(folder, error) from error
     try:
         _lock(handle, path, folder)
-        os.ftruncate(handle, 0)
-        os.write(handle, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode("utf-8"))
         try:
+            try:
+                owner = {"process": os.getpid(), "host": socket.gethostname()}
+                os.ftruncate(handle, 0)
+                os.write(handle, json.dumps(owner).encode("utf-8"))
+            except OSError as error:
+                raise _not_writable(folder, error) from error
             yield
         finally:
             if not (folder / CONFIG).exists():  # the run never began
                 _leave_no_trace(folder, existed)
     finally:
         os.close(handle)  # drops the lock, as the end of the process would
+
+
+def _not_writable(folder: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(
+        f"cannot write into {folder}: {error.strerror}; choose another folder with run=..."
+    )
 
 
 def _leave_no_trace(folder: Path, existed: bool) -> None:
@@ -201,10 +208,24 @@ def _lock(handle: int, path: Path, folder: Path) -> None:
         raise CheckpointError(f"{folder} was given up by another process this very moment; try again")
 
 
+class _LogFile(logging.FileHandler):
+    """A log that is given up, with one warning, when it cannot be written: the run itself can still go on."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self.addFilter(lambda record: False)
+        with suppress(OSError):  # what is left in the buffer has no place either
+            self.close()
+        logger.warning("%s cannot be written any more (%s)", self.baseFilename, error.strerror)
+
+
 @contextmanager
 def log_file(folder: Path) -> Iterator[None]:
     """While inside, everything ``mt`` logs (from INFO on) also goes into the run's train.log."""
-    handler = logging.FileHandler(folder / LOG, encoding="utf-8")
+    handler = _LogFile(folder / LOG, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.setLevel(logging.INFO)
     room = logging.getLogger("mt")

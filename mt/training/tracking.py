@@ -17,12 +17,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from torch import Tensor
 
 from mt.evaluation.heatmap import figure
-from mt.files import write_whole
+from mt.training.checkpoint import cannot_write, write_whole
 
 logger = logging.getLogger("mt.training")
 
@@ -101,16 +101,25 @@ class MetricsFile(Sink):
 
     Args:
         path: the file; lines up to `resume_step` stay, later ones (and half-written ones) are cut.
+
+    Raises:
+        CheckpointError: by `record` too, the file cannot be written.
     """
 
     def __init__(self, path: Path, resume_step: int) -> None:
         write_whole(path, "".join(_lines_until(path, resume_step)).encode("utf-8"))
-        self._file: TextIO = open(path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115 - closed by close()
+        # Without a buffer, so that nothing is left to be written, and to fail, when it is closed.
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+        self._path = path
 
     def record(self, kind: str, step: int, values: Mapping[str, float | int | None]) -> None:
         plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
-        self._file.write(json.dumps({"kind": kind, "step": step, **plain}) + "\n")
-        self._file.flush()
+        line = memoryview((json.dumps({"kind": kind, "step": step, **plain}) + "\n").encode("ascii"))
+        try:
+            while line:  # a disk that is nearly full takes a part
+                line = line[self._file.write(line) :]
+        except OSError as error:
+            raise cannot_write(self._path, error, len(line)) from error
 
     def close(self) -> None:
         self._file.close()

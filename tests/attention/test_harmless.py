@@ -7,9 +7,21 @@ import torch
 
 from mt.attention.attend import attend_by_score
 from mt.attention.scores import SCORES, build_score
-from mt.config.schema import AttentionConfig, ModelConfig, ScoreKind
+from mt.config.schema import (
+    AttentionConfig,
+    Cell,
+    Feed,
+    ModelConfig,
+    ModelKind,
+    Readout,
+    RnnConfig,
+    ScopeKind,
+    ScoreKind,
+    StateIndex,
+)
 from mt.data.tokenizer import BOS, EOS, PAD
 from mt.models.build import build_model
+from mt.models.seq2seq import Seq2Seq
 from mt.training.loss import label_smoothed_loss
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -58,7 +70,33 @@ def test_one_piece_empty_and_padded_sentences_train_without_nan(kind: ScoreKind,
     """An end-of-sentence alone is what an empty line is; the second row is long, so the others are padded."""
     torch.manual_seed(0)
     shape = ModelConfig(width=8, heads=2, ffn_width=16, encoder_layers=1, decoder_layers=1, dropout=0.0)
-    model = build_model(shape, AttentionConfig(score=kind), 12, 12).to(dtype)
+    harmless(build_model(shape, AttentionConfig(score=kind), 12, 12).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("scope", ScopeKind)
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("cell", Cell)
+def test_a_recurrent_model_trains_without_nan_likewise(
+    cell: Cell, kind: ScoreKind, scope: ScopeKind, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    previous = cell is Cell.gru
+    rnn = RnnConfig(
+        cell=cell,
+        encoder_width=4,
+        query=StateIndex.previous if previous else StateIndex.current,
+        feed=Feed.context_in_gates if previous else Feed.input_feeding,
+        readout=Readout.maxout if previous else Readout.tanh,
+    )
+    shape = ModelConfig(
+        kind=ModelKind.rnn, width=8, encoder_layers=1, decoder_layers=1, dropout=0.0, max_positions=8, rnn=rnn
+    )
+    harmless(build_model(shape, AttentionConfig(score=kind, scope=scope, window=2), 12, 12).to(dtype))
+
+
+def harmless(model: Seq2Seq) -> None:
+    """Loss, states and gradients are numbers for the shortest, the emptiest and a fully padded sentence."""
     source = torch.tensor([[EOS, PAD, PAD], [5, 6, EOS], [PAD, PAD, PAD]])
     target_in = torch.tensor([[BOS, PAD, PAD], [BOS, 7, 8], [BOS, 9, PAD]])
     target_out = torch.tensor([[EOS, PAD, PAD], [7, 8, EOS], [9, EOS, PAD]])

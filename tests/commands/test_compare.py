@@ -157,6 +157,25 @@ def test_folders_are_plain_words() -> None:
         compare._folders_as_option(["a", "run=[b]"])
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sweep=gone"], "sweep=gone: no such folder"),
+        (["sweep=gone,too"], "sweep=gone,too: no such folder"),
+        (["sweep="], "sweep=: is empty"),
+        (["sweep=a"], "sweep=a: holds no sweep"),
+        (["a", "gone"], "gone: no such folder"),
+        (["run=[a,gone]"], "gone: no such folder"),
+    ],
+)
+def test_a_folder_is_named_as_it_was_typed(
+    words: list[str], message: str, world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compare.main([*words, "source=s", "reference=[r]"]) != 0
+    err = capsys.readouterr().err
+    assert f"error: {message}" in err and "sweep_folder" not in err and "run=" not in err
+
+
 def test_the_command_line(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["a", "b", "source=s", "reference=[r]", "bootstrap_samples=100", "randomization_trials=100"]
     assert compare.main([*words, "threads=1", "device=cpu"]) == 0

@@ -264,6 +264,7 @@ def test_resume_without_a_run(corpus: list[str], capsys: Any) -> None:
 
 
 def test_a_failing_job_does_not_stop_the_others(corpus: list[str], capsys: Any) -> None:
+    """Case 52: it is listed as failed with its reason, its traceback is its own, the exit code is not 0."""
     widths: list[int] = []
 
     def task(config: TrainConfig) -> None:

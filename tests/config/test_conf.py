@@ -206,7 +206,7 @@ def test_faults_of_a_yaml_file_are_all_reported_with_file_and_line(
     assert found == [
         "unknown option optimizer.rl: did you mean optimizer.lr?",
         f"{place}:3: unknown option model.droput: did you mean model.dropout?",
-        f"{place}:4: model.heads=many: must be a whole number >= 1",
+        f"{place}:4: model.heads=many: must be a whole number >= 1 and <= 1048576",
         f"{place}:5: training.max_epochs=0: must be >= 1",
         f"{place}:5: training.precision=fp8: must be one of auto, fp32, bf16, fp16",
         f"{place}:6: seed=-1: must be >= 0 and < 4294967296",

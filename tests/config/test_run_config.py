@@ -158,6 +158,7 @@ HOSTILE = {
 def test_a_hostile_or_damaged_file_is_an_error_and_runs_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Case 66: a stored configuration chooses values, and names nothing that is called."""
     monkeypatch.chdir(tmp_path)
     Path("config.yaml").write_text(HOSTILE[name], encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"config\.yaml"):

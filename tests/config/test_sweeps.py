@@ -116,6 +116,7 @@ def test_the_plan_names_every_cell_with_its_run(corpus: list[str], world: World)
 
 
 def test_stop_on_failure(corpus: list[str], world: World, capsys: Any) -> None:
+    """Case 52, with the wish to stop."""
     world.fails = {2}
     words = [*corpus, "seed=1,2,3", "stop_on_failure=true"]
     assert world.start(words, "-m") == 1

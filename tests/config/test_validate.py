@@ -87,6 +87,21 @@ def test_every_range_holds_at_its_ends_and_nowhere_beyond(schema: type[Any]) -> 
                 assert complained != good, (key, value, found)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "model.width", "model.ffn_width", "model.encoder_layers", "model.max_positions",
+        "model.rnn.encoder_width", "tokenizer.vocab_size", "attention.hidden", "decoding.beam",
+        "training.threads",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [999_999_999, 10**30])
+def test_no_size_is_without_bounds(key: str, size: int) -> None:
+    config = training()
+    assign(config, key, size)
+    assert any(m.startswith(f"{key}={size}: must be >= ") and " and <= " in m for m in problems(config))
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_no_number_may_be_infinite_or_none_at_all(schema: type[Any], value: float) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mt.config.composition import Composition, open_hydra
 from mt.config.quoting import as_text, quoted
 from mt.config.schema import EvaluateConfig, TrainConfig
+from mt.config.words import _no_choice
 
 Look = Callable[[Sequence[str]], list[str]]
 
@@ -95,12 +96,45 @@ def test_a_key_like_no_other_is_refused_all_the_same(word: str, slips: Look) -> 
         ("modèle.width=3", "cannot be the name of an option"),
         ("seed=1,2", "add -m"),
         ("seed=range(1,4)", "add -m"),
+        ("model=[small", "'model=[small' has a '[' without its partner; see --help for what it can be"),
+        ("model={width: 8", "has a '{' without its partner"),
+        ("model=small]", "has a ']' without its partner"),
+        ("model=(small", "has a '(' without its partner"),
+        ("seed=[1,(2]", "without its partner; seed must be a whole number"),
+        ("seed='1", "has a quote without its partner"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_with_what_does(word: str, expected: str, slips: Look) -> None:
     found = slips([word])
     assert len(found) == 1
     assert expected in found[0]
+
+
+@pytest.mark.parametrize(
+    "value", ["[small", "{a", "a}", "(", ")", "a b [", "choice(", "[a,[b]", "'a", ":{", "=["]
+)
+@pytest.mark.parametrize("key", ["model", "seed", "data.train_source", "hydra.run.dir", "decoding"])
+def test_no_message_speaks_of_hydras_grammar(key: str, value: str, slips: Look) -> None:
+    (found,) = slips([f"{key}={value}"])
+    assert f"'{key}={value}' has a" in found
+    for word in ("input", "token", "Lexer", "alternative", "expecting", "EOF", "recogni"):
+        assert word not in found
+
+
+@pytest.mark.parametrize(
+    ("group", "choice"), [("launcher", "joblib"), ("launcher", "submitit_slurm"), ("sweeper", "optuna")]
+)
+def test_what_an_extra_brings_is_named_with_the_extra(group: str, choice: str) -> None:
+    found = _no_choice(group, choice, ["basic"])
+    assert found.startswith("is not installed; it comes with pip install 'mt-attention[sweep]'")
+    assert "did you mean submitit_" in _no_choice("launcher", "submitit", ["basic"])
+
+
+def test_a_launcher_that_is_not_installed(slips: Look, training: Composition) -> None:
+    if "joblib" in training._groups_of_hydra()["hydra/launcher"]:
+        pytest.skip("the extra is installed here")
+    (found,) = slips(["hydra/launcher=joblib"])
+    assert found.startswith("hydra/launcher=joblib: is not installed; it comes with")
 
 
 def test_all_problems_are_reported_at_once(complaints: Look) -> None:

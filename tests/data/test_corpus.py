@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import http.client
 import os
 import socket
 import threading
@@ -207,6 +208,7 @@ def test_a_damaged_file_in_the_cache_is_fetched_again(server, tmp_path, caplog):
      ("missing", "the server answered 404")],
 )  # fmt: skip
 def test_a_bad_transfer_leaves_no_file(server, tmp_path, what, reason):
+    """Case 74: cut short, of another content, or not there at all."""
     path = tmp_path / "train.fr.gz"
     with pytest.raises(DataError) as caught:
         fetch(f"{server.address}/{what}", path, len(CONTENT), SHA256)
@@ -216,12 +218,33 @@ def test_a_bad_transfer_leaves_no_file(server, tmp_path, what, reason):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_the_middle_leaves_no_file_and_the_next_start_fetches_it(
+    server, tmp_path, monkeypatch, stop
+):
+    """Case 74: Ctrl-C, or SIGTERM, while it comes, and while it is written."""
+    path = tmp_path / "train.fr.gz"
+
+    def interrupted(*_):
+        raise stop
+
+    for owner, name in ((http.client.HTTPResponse, "read"), (os, "fsync")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, interrupted)
+            with pytest.raises(stop):
+                fetch(f"{server.address}/good", path, len(CONTENT), SHA256)
+        assert os.listdir(tmp_path) == []
+    fetch(f"{server.address}/good", path, len(CONTENT), SHA256)
+    assert path.read_bytes() == CONTENT
+
+
 def test_more_bytes_than_published_are_not_taken(server, tmp_path):
     with pytest.raises(DataError, match="not the published file"):
         fetch(f"{server.address}/good", tmp_path / "x", len(CONTENT) - 1, SHA256)
 
 
 def test_no_network_is_said_at_once(tmp_path):
+    """Case 74: with the address, the place of the file, and no second attempt."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{closed.getsockname()[1]}/train.fr.gz"

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tarfile
 
 import pytest
 import zstandard
@@ -192,6 +193,21 @@ def test_what_is_no_text_is_named_with_a_way_to_make_text_of_it(tmp_path, kind):
         assert wayout in str(caught.value) and f"'{path}'" in str(caught.value)
     with pytest.raises(DataError, match=f"<stdin> looks like {kind.strip()}.*{wayout}.*FILE"):
         list(TextStream(io.BytesIO(content)).chunks(9))
+
+
+def test_an_archive_is_not_unpacked(tmp_path):
+    """Case 67: whatever names its members have, nothing is written; its text is no corpus either."""
+    stored = io.BytesIO()
+    with tarfile.open(fileobj=stored, mode="w:gz") as archive:
+        for name in ("../outside.txt", str(tmp_path / "absolute.txt"), "train.en"):
+            member = tarfile.TarInfo(name)
+            member.size = 6
+            archive.addfile(member, io.BytesIO(b"hello\n"))
+    (tmp_path / "in").mkdir()
+    path = write(tmp_path / "in", "model.tar.gz", stored.getvalue())
+    with pytest.raises(DataError, match=r"looks like a tar archive.*tar -xf"):
+        read_lines(path)
+    assert [found.name for found in tmp_path.rglob("*")] == ["in", "model.tar.gz"]
 
 
 def test_the_command_that_makes_utf8_works(tmp_path):

@@ -15,7 +15,7 @@ from mt.data import piece_model
 from mt.data.tokenizer import Tokenizer
 from mt.decoding.loading import choose_run, load_run, newest_finished_run, run_of_checkpoint
 from mt.errors import CheckpointError, MTError
-from mt.models.storage import save_model
+from mt.models.storage import save_model, sha256_of
 from tests.decoding.runs import tiny_tokenizer, write_run
 
 
@@ -196,6 +196,7 @@ def test_a_checkpoint_with_odd_characters_in_its_name(run: Path) -> None:
 
 @pytest.mark.parametrize("name", ["evil.pt", "model.bin", "weights.pkl"])
 def test_other_checkpoint_formats_are_never_opened(run: Path, tmp_path: Path, name: str) -> None:
+    """Case 66: a pickle is refused unread, whatever it is called."""
     evil = tmp_path / name
     evil.write_bytes(b"cos\nsystem\n(S'touch CANARY.txt'\ntR.")
     with pytest.raises(CheckpointError, match="pickles above all, are never loaded"):
@@ -208,10 +209,7 @@ def test_other_checkpoint_formats_are_never_opened(run: Path, tmp_path: Path, na
 
 
 def test_a_changed_bit_is_noticed(run: Path) -> None:
-    weights = run / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-5] ^= 1
-    weights.write_bytes(content)
+    flip(run / "model.safetensors")
     with pytest.raises(CheckpointError, match="damaged, its content is not what was written"):
         load_run(run)
     checkpoint = run / "checkpoints" / "step-00000002"
@@ -223,6 +221,32 @@ def test_a_changed_bit_is_noticed(run: Path) -> None:
     (checkpoint / "manifest.json").write_text("{}", encoding="utf-8")
     with pytest.raises(CheckpointError, match="says nothing about"):
         load_run(run, checkpoint)
+
+
+def test_the_way_out_of_damaged_weights_is_the_nearest_whole_checkpoint(run: Path) -> None:
+    last = run / "checkpoints" / "step-00000002"
+    files = {"model.safetensors": {"sha256": sha256_of(last / "model.safetensors")}}
+    (last / "manifest.json").write_text(json.dumps({"files": files}), encoding="utf-8")
+    for name in ("step-00000001", "step-00000004", "step-00000009"):
+        shutil.copytree(last, last.with_name(name))
+    flip(last.with_name("step-00000001") / "model.safetensors")
+    (last.with_name("step-00000009") / "manifest.json").write_text("[]", encoding="utf-8")
+    flip(run / "model.safetensors")
+    for expected in ("step-00000002", "step-00000004"):
+        with pytest.raises(CheckpointError, match="damaged") as caught:
+            load_run(run)
+        way_out = str(caught.value).rpartition("use a whole checkpoint: checkpoint=")[2]
+        assert Path(way_out).name == expected
+        assert load_run(run, way_out).checkpoint == Path(way_out)
+        flip(Path(way_out) / "model.safetensors")
+    with pytest.raises(CheckpointError, match="put the file of a copy of the run in its place"):
+        load_run(run)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
 
 
 def test_weights_of_another_shape(run: Path, tmp_path: Path, tokenizers: dict[str, Tokenizer]) -> None:

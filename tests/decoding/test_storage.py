@@ -84,6 +84,7 @@ class Compiled(nn.Module):
 @pytest.mark.parametrize("saved", range(4))
 @pytest.mark.parametrize("loaded", range(4))
 def test_wrappers_leave_no_trace_in_the_names(tmp_path: Path, saved: int, loaded: int) -> None:
+    """Case 71: saved and loaded plain, data-parallel, compiled, or both, in all sixteen ways."""
     wrap = [lambda m: m, Wrapper, Compiled, lambda m: Wrapper(Compiled(m))]
     model, path = tiny_model(), tmp_path / "model.safetensors"
     inner = model.encoder[0]

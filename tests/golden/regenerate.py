@@ -30,6 +30,7 @@ from mt.data.tokenizer import Tokenizer, train_tokenizer
 from mt.training import trainer as trainer_module
 from mt.training.signals import Interrupted
 from mt.training.trainer import Trainer, train
+from tests.training.world import FAMILIES as RECURRENT
 from tests.training.world import lines, pairs, prepared_from, small
 
 HERE = Path(__file__).parent
@@ -44,6 +45,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "transformer, dot attention, muon": {
         "attention__score": ScoreKind.dot, "optimizer__kind": OptimizerKind.muon,
+    },
+    "rnn of bahdanau, adadelta": {
+        **RECURRENT["bahdanau"], "optimizer__kind": OptimizerKind.adadelta, "optimizer__lr": 1.0,
+        "optimizer__eps": 1e-6,
+    },
+    "rnn of luong, local_p, sgd": {
+        **RECURRENT["luong"], "optimizer__kind": OptimizerKind.sgd, "optimizer__lr": 1.0,
     },
 }  # fmt: skip
 

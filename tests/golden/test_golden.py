@@ -36,9 +36,10 @@ def test_the_first_losses_are_those_that_were_kept(family: str, tmp_path: Path) 
     assert losses(tmp_path / "run", tokenizer, FAMILIES[family]) == pytest.approx(kept[family], **CLOSE)
 
 
-def test_the_curve_would_show_a_change(tmp_path: Path) -> None:
-    kept = json.loads(LOSSES.read_bytes())["transformer"]
-    changed = {"training__label_smoothing": 0.12}
+@pytest.mark.parametrize("family", ["transformer", *(name for name in FAMILIES if name.startswith("rnn"))])
+def test_the_curve_would_show_a_change(family: str, tmp_path: Path) -> None:
+    kept = json.loads(LOSSES.read_bytes())[family]
+    changed = {**FAMILIES[family], "training__label_smoothing": 0.12}
     found = losses(tmp_path / "run", Tokenizer.load(RUN / "tokenizer"), changed)
     assert found != pytest.approx(kept, **CLOSE)
 

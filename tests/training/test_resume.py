@@ -216,7 +216,9 @@ def test_counters_from_a_hostile_state_are_refused(prepared: Any, tmp_path: Path
 # --- signals ---
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 138)]
+)
 def test_a_signal_saves_and_ends_with_its_code(
     prepared: Any, tmp_path: Path, at_step: Install, number: signal.Signals, code: int
 ) -> None:

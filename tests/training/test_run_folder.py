@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from mt.config.schema import CorpusKind, TrainConfig
 from mt.errors import CheckpointError, ConfigError
 from mt.training.run_folder import check_same_run, check_usable, log_file, may_change, owned, run_folder_for
 from mt.training.trainer import train
-from tests.training.world import small
+from tests.training.world import lines, small
 
 
 def test_the_folder_is_resume_then_run_then_a_name(tmp_path: Path) -> None:
@@ -74,6 +77,19 @@ def test_differences_are_all_named_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give resume="):
         check_same_run(small(), small(training__patience=3), tmp_path)
     assert check_same_run(small(), small(training__patience=3, resume="x"), tmp_path) == {"training.patience"}
+
+
+def test_the_advice_to_one_who_resumes_can_be_followed(prepared: Any, tmp_path: Path) -> None:
+    """Another folder is none: resume= says which one, and goes with no run=."""
+    folder = tmp_path / "run"
+    train(small(training__max_steps=2, training__validate_every_steps=2), folder)
+    with pytest.raises(ConfigError) as error:
+        train(small(training__max_steps=3, model__width=32, resume=str(folder)), folder)
+    message = str(error.value)
+    assert f"resume={folder}" in message and "model.width is 16 in the run, 32 was given" in message
+    assert "leave it out" in message and "without resume=" in message and "run=..." not in message
+    more = small(training__max_steps=3, training__validate_every_steps=2, resume=str(folder))
+    assert train(more, folder).step == 3
 
 
 @pytest.mark.parametrize("name", ["thesis.tex", "model.safetensors", "checkpoints"])
@@ -136,6 +152,43 @@ def test_two_processes_one_folder(tmp_path: Path) -> None:
         first.wait()
         if first.stdout is not None:
             first.stdout.close()
+
+
+def content(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_two_runs_started_in_one_folder(prepared: Any, tmp_path: Path, at_step: Any) -> None:
+    """Case 54: the second changes nothing, and goes on with the first one's run once that was killed."""
+    context = multiprocessing.get_context("fork")
+    reached = context.Event()
+
+    def wait_here(_: Any) -> None:
+        reached.set()
+        time.sleep(60)
+
+    def first() -> None:
+        at_step(5, wait_here)
+        train(small(), tmp_path / "same")
+
+    process = context.Process(target=first, daemon=True)
+    process.start()
+    try:
+        assert reached.wait(60)
+        before = content(tmp_path / "same")
+        where = rf"process {process.pid} on {socket.gethostname()} is training in"
+        for config in (small(), small(resume=str(tmp_path / "same"))):
+            with pytest.raises(CheckpointError, match=where):
+                train(config, tmp_path / "same")
+        with pytest.raises(ConfigError, match="holds another run: seed is 1"):
+            train(small(seed=2), tmp_path / "same")
+        assert content(tmp_path / "same") == before
+    finally:
+        process.kill()
+        process.join()
+    assert train(small(), tmp_path / "same").step == 8
+    train(small(), tmp_path / "alone")
+    assert lines(tmp_path / "same") == lines(tmp_path / "alone")
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_at_the_start(tmp_path: Path) -> None:

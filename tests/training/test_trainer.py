@@ -37,7 +37,7 @@ from mt.training.schedule import Budget
 from mt.training.step import Diverged, TrainingStep
 from mt.training.trainer import Trainer, train
 from mt.training.validation import Validator, batches_of_like_length
-from tests.training.world import checkpoints, lines, pairs, prepared_from, small
+from tests.training.world import FAMILIES, checkpoints, lines, pairs, prepared_from, small
 
 
 def made(config: TrainConfig, prepared: Any, folder: Path) -> Trainer:
@@ -52,8 +52,9 @@ def gradients(trainer: Trainer, batches: list[Batch]) -> tuple[torch.Tensor, lis
 # --- the update ---
 
 
-def test_loss_and_gradient_do_not_depend_on_the_cuts(prepared: Any, tmp_path: Path) -> None:
-    trainer = made(small(model__dropout=0.0), prepared, tmp_path)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_loss_and_gradient_do_not_depend_on_the_cuts(prepared: Any, tmp_path: Path, family: str) -> None:
+    trainer = made(small(model__dropout=0.0, **FAMILIES[family]), prepared, tmp_path)
     trainer.learner.model.double()
     everything = collate(prepared.train, range(12))
     # Cuts of unequal size and padding: a mean of means would differ.
@@ -225,6 +226,7 @@ def forgetful(monkeypatch, limit: int) -> list[int]:
 def test_out_of_memory_halves_the_batch_with_the_same_gradient(
     prepared: Any, tmp_path: Path, monkeypatch
 ) -> None:
+    """Case 90, once: retried in halves; see test_distributed.py for several processes."""
     trainer = made(small(model__dropout=0.0), prepared, tmp_path)
     trainer.learner.model.double()
     batches = [collate(prepared.train, range(9)), collate(prepared.train, [20])]
@@ -267,6 +269,28 @@ def test_a_largest_batch_that_does_not_fit_is_told_with_advice(
     with caplog.at_level(logging.WARNING):
         train(small(training__max_steps=1), tmp_path / "run")
     assert "does not fit into memory" in caplog.text and "lower training.batch_tokens=64" in caplog.text
+
+
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_memory_that_is_gone_for_good_ends_the_run_with_its_checkpoint_whole(
+    prepared: Any, tmp_path: Path, monkeypatch, error: type[BaseException]
+) -> None:
+    """Case 90, always: from step 7 on nothing fits any more."""
+    losses = Trainer._losses
+
+    def gone(self: Trainer, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.progress.step >= 6:
+            raise error("no memory")
+        return losses(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_losses", gone)
+        with pytest.raises(OutOfMemory, match=r"lower data\.max_length.*step-00000004"):
+            train(small(), tmp_path / "run")
+    assert checkpoints(tmp_path / "run") == [4]
+    train(small(), tmp_path / "run")
+    train(small(), tmp_path / "undisturbed")
+    assert lines(tmp_path / "run") == lines(tmp_path / "undisturbed")
 
 
 def test_a_single_pair_that_does_not_fit_ends_the_run(prepared: Any, tmp_path: Path, monkeypatch) -> None:

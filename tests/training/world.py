@@ -9,7 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 from mt.config.fields import assign
-from mt.config.schema import Precision, ScheduleKind, TrainConfig
+from mt.config.schema import (
+    Cell,
+    Feed,
+    ModelKind,
+    Precision,
+    Readout,
+    ScheduleKind,
+    ScopeKind,
+    ScoreKind,
+    StateIndex,
+    TrainConfig,
+)
 from mt.data.store import TokenStore
 from mt.data.tokenizer import Tokenizer
 from mt.training.trainer import Trainer
@@ -25,6 +36,21 @@ WORDS = {
 }
 # What depends on the clock or the machine, in a line of metrics.jsonl.
 TIMES = {"elapsed_seconds", "tokens_per_second", "loader_wait_share", "peak_memory_mb"}
+# A recurrent model; what it does not read stands at its default.
+_RNN = {"model__kind": ModelKind.rnn, "model__heads": 4, "model__ffn_width": 1024}
+# The families of models, as options of `small`.
+FAMILIES: dict[str, dict[str, Any]] = {
+    "transformer": {},
+    "bahdanau": {
+        **_RNN, "attention__score": ScoreKind.additive, "model__rnn__cell": Cell.gru,
+        "model__rnn__query": StateIndex.previous, "model__rnn__feed": Feed.context_in_gates,
+        "model__rnn__readout": Readout.maxout,
+    },
+    "luong": {
+        **_RNN, "attention__score": ScoreKind.general, "attention__scope": ScopeKind["local_p"],
+        "model__rnn__cell": Cell.lstm, "model__rnn__feed": Feed.input_feeding,
+    },
+}  # fmt: skip
 
 
 def pairs(count: int, seed: int) -> tuple[list[str], list[str]]:
