@@ -276,15 +276,15 @@ def test_memory_that_is_gone_for_good_ends_the_run_with_its_checkpoint_whole(
     prepared: Any, tmp_path: Path, monkeypatch, error: type[BaseException]
 ) -> None:
     """Case 90, always: from step 7 on nothing fits any more."""
-    losses = Trainer._losses
+    losses = TrainingStep.losses
 
-    def gone(self: Trainer, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def gone(self: TrainingStep, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         if self.progress.step >= 6:
             raise error("no memory")
         return losses(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_losses", gone)
+        patch.setattr(TrainingStep, "losses", gone)
         with pytest.raises(OutOfMemory, match=r"lower data\.max_length.*step-00000004"):
             train(small(), tmp_path / "run")
     assert checkpoints(tmp_path / "run") == [4]
