@@ -45,6 +45,7 @@ NOT_THE_RESULT = frozenset(
         "training.log_every_steps",
         "training.prefetch_batches",
         "training.threads",
+        "training.shard",
         "training.timeout_seconds",
         "training.samples",
         "training.tensorboard",

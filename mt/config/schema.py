@@ -222,6 +222,13 @@ class Precision(Enum):
     fp16 = "fp16"
 
 
+class Shard(Enum):
+    """What each of several processes has of the model."""
+
+    none = "none"
+    fsdp = "fsdp"
+
+
 class GradientPer(Enum):
     """What the loss of an update is a mean over."""
 
@@ -502,6 +509,10 @@ class TrainingConfig:
     log_every_steps: int = option(50, "updates between log lines and metric points", ge=1)
     prefetch_batches: int = option(8, "batches made ahead in the background; 0 = none", ge=0, le=_MOST)
     threads: Optional[int] = option(None, "CPU threads of PyTorch; null = as many as cores", ge=1, le=_MOST)
+    shard: Shard = option(
+        Shard.none,
+        "torchrun: none (each process has the whole model) or fsdp (its part of weights, gradients, moments)",
+    )
     timeout_seconds: int = option(
         600, "torchrun: give up when another process does not answer for so long", ge=1
     )

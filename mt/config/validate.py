@@ -37,6 +37,7 @@ from mt.config.schema import (
     ScheduleKind,
     ScopeKind,
     ScoreKind,
+    Shard,
     Start,
     StateIndex,
     TieEmbeddings,
@@ -370,6 +371,8 @@ def _loop(config: TrainConfig) -> Iterator[Problem]:
             ("training.precision", "device"),
             "training.precision=fp16 works on CUDA only, but device=cpu; take fp32 or bf16",
         )
+    if training.shard is Shard.fsdp:
+        yield from _sharded(config)
     if schedule.kind is ScheduleKind.noam and schedule.warmup_steps < 1:
         yield Problem(
             ("schedule.kind", "schedule.warmup_steps"),
@@ -394,6 +397,21 @@ def _loop(config: TrainConfig) -> Iterator[Problem]:
             f"training.validate_every_steps={training.validate_every_steps}",
             default=1.0,
         )
+
+
+def _sharded(config: TrainConfig) -> Iterator[Problem]:
+    """What does not go together with a model in parts."""
+    for key, refused, way_out in (
+        ("optimizer.kind", config.optimizer.kind is OptimizerKind.muon, "updates whole matrices; take adamw"),
+        ("training.precision", config.training.precision is Precision.fp16, "scales its loss; take bf16"),
+        ("training.compile", config.training.compile, "compiles whole layers; leave it out"),
+    ):
+        if refused:
+            value = show(value_of(config, key))
+            yield Problem(
+                ("training.shard", key),
+                f"training.shard=fsdp gives each process a part of every matrix, but {key}={value} {way_out}",
+            )
 
 
 def _decoding(decoding: DecodingConfig | DecodingOverrides) -> Iterator[Problem]:

@@ -342,8 +342,8 @@ class BatchLoader:
         """Seconds the consumer has waited for batches so far."""
         return self._waited
 
-    def plan(self, epoch: int) -> list[Indices]:
-        """The batches of an epoch."""
+    def plan(self, epoch: int, rank: int | None = None) -> list[Indices]:
+        """The batches of an epoch, of this rank or another."""
         return plan_epoch(
             self._store.source_lengths,
             self._store.target_lengths,
@@ -351,7 +351,7 @@ class BatchLoader:
             batch_sentences=self._batch_sentences,
             seed=self._seed,
             epoch=epoch,
-            rank=self._rank,
+            rank=self._rank if rank is None else rank,
             world_size=self._world_size,
             earlier=self._earlier if epoch == self._first_epoch else (),
         )

@@ -115,14 +115,16 @@ class DecoderLayer(nn.Module):
         packing: Packing,
         mask: Tensor,
         rotation: Rotation | None,
-        memory: KeysValues,
-        memory_mask: Tensor,
+        memory: Tensor,
+        source_packing: Packing,
         with_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """x (N, D), mask (1, 1, T, T), memory_mask (B, 1, 1, S) → (N, D), weights (B, H, T, S) if wanted."""
+        """x (N, D), mask (1, 1, T, T), memory (rows of the source, D) → (N, D), weights (B, H, T, S)."""
+        prepared = self.cross.prepare(memory, source_packing)
+        memory_mask = source_packing.mask[:, None, None, :]
         branch = self.attention(self.attention_frame.enter(x), packing, mask, rotation)
         x = self.attention_frame.leave(x, branch)
-        branch, weights = self.cross(self.cross_frame.enter(x), packing, memory, memory_mask, with_weights)
+        branch, weights = self.cross(self.cross_frame.enter(x), packing, prepared, memory_mask, with_weights)
         x = self.cross_frame.leave(x, branch)
         x = self.feed_forward_frame.leave(x, self.feed_forward(self.feed_forward_frame.enter(x)))
         return x, weights
@@ -277,12 +279,10 @@ class Transformer(Seq2Seq):
         length = target_input.shape[1]
         # Padding stands at the end, so that "not after me" hides it from every real position already.
         causal = torch.ones(length, length, dtype=torch.bool, device=target_input.device).tril()[None, None]
-        memory_mask = source_packing.mask[:, None, None, :]
         rotation = self._rotation(target_input)
         all_weights = []
         for layer in self._decoder_layers():
-            layer_memory = layer.cross.prepare(memory, source_packing)
-            x, weights = layer(x, packing, causal, rotation, layer_memory, memory_mask, with_weights)
+            x, weights = layer(x, packing, causal, rotation, memory, source_packing, with_weights)
             if weights is not None:
                 all_weights.append(weights)
         return self.decoder_norm(x), all_weights

@@ -17,10 +17,11 @@ from torch import Tensor, nn
 
 from mt.errors import CheckpointError
 from mt.models.storage import read_tensors
+from mt.training.sharding import local
 
 
 class Ema:
-    """An exponential moving average of a model's parameters.
+    """An exponential moving average of a model's parameters, or of this process's part of them.
 
     After update t (the first is 1): ``average = d average + (1 - d) weights`` with
     ``d = min(decay, (1 + t) / (10 + t))``: the small d of early updates forgets the initial weights.
@@ -29,30 +30,33 @@ class Ema:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self._parameters = dict(model.named_parameters())
-        self.average = {name: p.detach().clone() for name, p in self._parameters.items()}
+        self.average = self._own()
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Take in the weights after update `step`."""
         decay = min(self.decay, (1 + step) / (10 + step))
         averages = list(self.average.values())
-        torch._foreach_lerp_(averages, [p.detach() for p in self._parameters.values()], 1.0 - decay)
+        torch._foreach_lerp_(averages, [local(p.detach()) for p in self._parameters.values()], 1.0 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         """While inside, the model has the averaged weights; afterwards its own again, bit for bit."""
-        own = {name: p.detach().clone() for name, p in self._parameters.items()}
+        own = self._own()
         self._assign(self.average)
         try:
             yield
         finally:
             self._assign(own)
 
+    def _own(self) -> dict[str, Tensor]:
+        return {name: local(p.detach()).clone() for name, p in self._parameters.items()}
+
     @torch.no_grad()
     def _assign(self, tensors: Mapping[str, Tensor]) -> None:
         # copy_ and not a swap of storages: it bumps the version counter, so nothing derived stays stale
         for name, parameter in self._parameters.items():
-            parameter.copy_(tensors[name])
+            local(parameter).copy_(tensors[name])
 
 
 def average_files(paths: Sequence[Path]) -> dict[str, Tensor]:

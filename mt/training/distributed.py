@@ -8,7 +8,8 @@ numbers travel as float64, text as JSON.
 
 Gradients are added up after the backward pass, not while it runs as DistributedDataParallel does it: that
 would hide some of the transfer, but a part that is sent cannot be called back. So a rank that runs out of
-memory can begin its pass again, in halves, while the others only wait; and weights keep their names.
+memory can begin its pass again, in halves, while the others only wait; and weights keep their names. Only a
+model that no process has room for is trained otherwise (`mt.training.sharding`).
 
 Not in here: which batches a rank gets (`mt.data.batches`), and what follows from the numbers.
 """
@@ -88,7 +89,7 @@ class World:
             return [[float(number) for number in numbers]]
         own = torch.tensor(numbers, dtype=torch.float64)
         rows = [torch.empty_like(own) for _ in range(self.size)]
-        with _loss_noticed():
+        with loss_noticed():
             dist.all_gather(rows, own)
         return [row.tolist() for row in rows]
 
@@ -113,7 +114,7 @@ class World:
         own = torch.zeros(max(lengths), dtype=torch.uint8)
         own[: len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
         rows = [torch.empty_like(own) for _ in lengths]
-        with _loss_noticed():
+        with loss_noticed():
             dist.all_gather(rows, own)
         return [json.loads(bytes(row[:n].tolist())) for row, n in zip(rows, lengths, strict=True)]
 
@@ -136,7 +137,7 @@ class World:
         torch._foreach_mul_(gradients, weight)
         for piece in _pieces(gradients):
             flat = torch.cat([gradient.reshape(-1) for gradient in piece])
-            with _loss_noticed():
+            with loss_noticed():
                 dist.all_reduce(flat)
             parts = torch.split(flat, [gradient.numel() for gradient in piece])
             for gradient, part in zip(piece, parts, strict=True):
@@ -145,7 +146,7 @@ class World:
     def sum_(self, tensor: Tensor) -> Tensor:
         """The sum of a tensor on `device` over the ranks, in place."""
         if self.size > 1:
-            with _loss_noticed():
+            with loss_noticed():
                 dist.all_reduce(tensor)
         return tensor
 
@@ -153,7 +154,7 @@ class World:
         """Give every rank the parameters of rank 0."""
         if self.size > 1:
             for parameter in model.parameters():
-                with _loss_noticed():
+                with loss_noticed():
                     dist.broadcast(parameter.data, 0)
 
     def together(self, work: Callable[[], _T]) -> _T:
@@ -184,10 +185,27 @@ class World:
             self.store.set(_WAITED, "")
             return result
         # Asked again and again: a wait inside of PyTorch could not be ended by a signal.
-        with _loss_noticed():
+        with loss_noticed():
             while not self.store.check([_WAITED]):
                 time.sleep(0.05)
         return work()
+
+    def come_together(self, what: str, seconds: float) -> bool:
+        """Whether all ranks come here with the same `what`, each once, within some seconds of each other.
+
+        Unlike `gather` this does not need the ranks that are elsewhere, in a transfer without this one.
+        """
+        if self.store is None:
+            return True
+        self.store.set(f"{what}-{self.rank}", "")
+        keys = [f"{what}-{rank}" for rank in range(self.size)]
+        end = time.monotonic() + seconds
+        with loss_noticed():
+            while not self.store.check(keys):
+                if time.monotonic() > end:
+                    return False
+                time.sleep(0.05)
+        return True
 
     def must_agree(self, what: str, sha256: str) -> None:
         """Compare a hash over the ranks.
@@ -226,7 +244,7 @@ def joined(config: TrainConfig) -> Iterator[World]:
     wait = datetime.timedelta(seconds=config.training.timeout_seconds)
     # Numbers and text go by gloo in any case: they are on the CPU, and need not wait for the GPU.
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    with _loss_noticed():
+    with loss_noticed():
         store, _, _ = next(rendezvous("env://", timeout=wait))
         # torchrun's store outlives a restart of its processes; what the dead ones left must not be found.
         store = PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
@@ -276,15 +294,25 @@ def _pieces(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 @contextlib.contextmanager
-def _loss_noticed() -> Iterator[None]:
-    """Turn what PyTorch says about lost processes into one message."""
+def loss_noticed() -> Iterator[None]:
+    """Turn what PyTorch says about lost processes into one message; only transfers may stand inside."""
     try:
         yield
     except torch.OutOfMemoryError:
         raise
-    except RuntimeError as error:  # gloo has no class of its own
-        reason = str(error).splitlines()[0][:200]
-        raise LostProcess(
-            "another process of this run ended or did not answer; what it or torchrun says tells why. "
-            f"Everything up to the last checkpoint is safe: the same command goes on from there ({reason})"
-        ) from error
+    except RuntimeError as error:
+        raise lost_process(error) from error
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether an error that came out of mixed work is one of a transfer; gloo has no class of its own."""
+    return isinstance(error, dist.DistError) or "gloo" in str(error)
+
+
+def lost_process(error: BaseException) -> LostProcess:
+    """What a user is told when a transfer failed with `error`."""
+    reason = str(error).splitlines()[0][:200]
+    return LostProcess(
+        "another process of this run ended or did not answer; what it or torchrun says tells why. "
+        f"Everything up to the last checkpoint is safe: the same command goes on from there ({reason})"
+    )

@@ -135,7 +135,7 @@ def _best(config: TrainConfig, learner: Learner, progress: Progress, checkpoints
     except CheckpointError as error:
         logger.warning("%s; the last weights are kept instead of the best", error)
     with learner.averaged():
-        tensors = learner.weights()
+        tensors = {name: tensor.clone() for name, tensor in learner.weights().items()}
     return FinalModel(tensors, f"checkpoint {checkpoint.folder_name(progress.step)}", progress.step, {})
 
 

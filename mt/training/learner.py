@@ -15,14 +15,14 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from mt.config.schema import Initialization, Precision, TrainConfig
+from mt.config.schema import Initialization, Precision, Shard, TrainConfig
 from mt.data.preparation import Prepared
 from mt.errors import CheckpointError, ConfigError
 from mt.kernels.linear import set_precision
 from mt.models import storage
 from mt.models.build import build_model
 from mt.models.seq2seq import Seq2Seq
-from mt.training import checkpoint
+from mt.training import checkpoint, sharding
 from mt.training.averaging import Ema
 from mt.training.checkpoint import Checkpoint
 from mt.training.device import choose_precision
@@ -58,14 +58,20 @@ class Learner:
         world: World,
     ) -> None:
         training = config.training
-        self.device = device
+        self.device, self._first = device, world.first
+        self.sharded = training.shard is Shard.fsdp
+        self._config, self._tokenizer = config, prepared.tokenizer
         seed_weights(config.seed)
-        tokenizer = prepared.tokenizer
-        self.model: Seq2Seq = build_model(
-            config.model, config.attention, tokenizer.source_size, tokenizer.target_size
-        ).to(device)
+        self.model = self._build()
+        if not self.sharded:
+            self.model.to(device)
         if start is None and config.model.initialization is Initialization.lexical:
             initialize_lexically(self.model, prepared.train, config.seed)
+        if start is not None:
+            storage.load_tensors(self.model, start.model(), start.folder / checkpoint.MODEL)
+        world.share_weights(self.model)
+        if self.sharded:  # only now onto the device, which may not have room for the whole
+            sharding.shard(self.model, world)
         self.updater = Updater(self.model, config.optimizer)
         self.ema = Ema(self.model, training.ema_decay) if training.ema_decay > 0 else None
         self.precision = choose_precision(training.precision, device)
@@ -73,7 +79,6 @@ class Learner:
         self.scaler = torch.amp.GradScaler(device.type, enabled=fp16)
         if start is not None:
             self._restore(start, progress)
-        world.share_weights(self.model)
         self._set_precision(self.precision)
         if training.compile:
             compile_layers(self.model)
@@ -91,16 +96,22 @@ class Learner:
         Raises:
             CheckpointError: they are another model's.
         """
-        own = self.weights()
-        storage.load_tensors(self.model, tensors, origin)
+        parameters = dict(self.model.named_parameters())
+        own = {name: sharding.local(p.detach()).clone() for name, p in parameters.items()}
+        self._assign(tensors, origin)
         try:
             yield
         finally:
-            storage.load_tensors(self.model, own, origin)
+            with torch.no_grad():
+                for name, parameter in parameters.items():
+                    sharding.local(parameter).copy_(own[name])
 
     @contextlib.contextmanager
     def evaluated(self) -> Iterator[Seq2Seq]:
-        """The model as `mt.evaluate` has it: with fp32 products."""
+        """The model as `mt.evaluate` has it: whole, with fp32 products; on all processes at once."""
+        if self.sharded:
+            yield self._whole_model()
+            return
         self._set_precision(Precision.fp32)
         try:
             yield self.model
@@ -108,31 +119,63 @@ class Learner:
             self._set_precision(self.precision)
 
     def weights(self) -> dict[str, Tensor]:
-        """A copy of the weights that the model has now, by name."""
-        return {n: t.detach().clone() for n, t in storage.tensors_of(self.model).items()}
+        """The weights that the model has now, by name: its own tensors, to be read before they change.
+
+        Of a model in parts the first process gets whole tensors, on the CPU, and the others none; all of them
+        have to ask.
+        """
+        if not self.sharded:
+            return storage.tensors_of(self.model)
+        return self._whole(dict(self.model.named_parameters()))
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint holds beside the weights that count, by name."""
+        """What a checkpoint holds beside the weights that count, by name; see `weights`."""
         tensors = self.updater.tensors()
         if self.ema is not None:
             # The checkpoint's model is the one that was validated; the weights as trained stand beside it.
             trained = self.model.named_parameters()
             tensors.update({f"{_TRAINED}{name}": t.detach().clone() for name, t in trained})
-        return tensors
+        return self._whole(tensors) if self.sharded else tensors
+
+    def _build(self) -> Seq2Seq:
+        """A model of the configuration's kind, on the CPU."""
+        config, tokenizer = self._config, self._tokenizer
+        return build_model(config.model, config.attention, tokenizer.source_size, tokenizer.target_size)
+
+    def _whole_model(self) -> Seq2Seq:
+        """A copy in one part, of the weights that the model has now."""
+        with torch.random.fork_rng(devices=[]):
+            model = self._build().to(self.device)
+        own = dict(self.model.named_parameters())
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(sharding.whole(own[name].detach()))
+        return model
+
+    def _whole(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors in one part, on the CPU, one after the other; only the first process keeps them."""
+        found: dict[str, Tensor] = {}
+        for name, tensor in tensors.items():
+            complete = sharding.whole(tensor.detach())
+            if self._first:
+                found[name] = complete.cpu()
+        return found
+
+    def _assign(self, tensors: Mapping[str, Tensor], origin: Path) -> None:
+        """Give the model these weights, which `origin` holds."""
+        parameters = dict(self.model.named_parameters())
+        if parameters.keys() != tensors.keys():
+            raise CheckpointError(f"{origin}: the weights there are not the model's")
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(sharding.part_of(tensors[name], parameter))
 
     def _restore(self, start: Checkpoint, progress: Progress) -> None:
-        storage.load_tensors(self.model, start.model(), start.folder / checkpoint.MODEL)
+        """Everything but the weights that count, which the model has, and the average with it."""
         tensors = start.optimizer()
-        weights = {n.removeprefix(_TRAINED): t for n, t in tensors.items() if n.startswith(_TRAINED)}
         if self.ema is not None:
-            self.ema = Ema(self.model, self.ema.decay)  # from the validated weights
-            if self.ema.average.keys() != weights.keys():
-                raise CheckpointError(
-                    f"{start.folder}: the weights beside the moving average are not the model's"
-                )
-            with torch.no_grad():
-                for name, parameter in self.model.named_parameters():
-                    parameter.copy_(weights[name])
+            trained = {n.removeprefix(_TRAINED): t for n, t in tensors.items() if n.startswith(_TRAINED)}
+            self._assign(trained, start.folder / checkpoint.OPTIMIZER)
         self.updater.load({n: t for n, t in tensors.items() if not n.startswith(_TRAINED)})
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(progress.scaler)

@@ -44,13 +44,14 @@ def halved(batches: Sequence[Batch]) -> list[Batch] | None:
 
 
 def largest_batch(plan: Sequence[Indices], store: TokenStore) -> Indices:
-    """The batch of a plan with the most positions, source and target, padding included."""
+    """The batch of a plan with the most positions."""
+    return max(plan, key=lambda batch: positions(batch, store))
 
-    def positions(batch: Indices) -> int:
-        longest = int(store.source_lengths[batch].max()) + int(store.target_lengths[batch].max()) + 2
-        return len(batch) * longest
 
-    return max(plan, key=positions)
+def positions(batch: Indices, store: TokenStore) -> int:
+    """Positions of a batch, source and target, padding included."""
+    longest = int(store.source_lengths[batch].max()) + int(store.target_lengths[batch].max()) + 2
+    return len(batch) * longest
 
 
 def optimizer_room(model: nn.Module, device: torch.device) -> list[torch.Tensor]:

@@ -18,7 +18,7 @@ from mt.data.batches import Batch, BatchLoader, collate
 from mt.data.preparation import Prepared
 from mt.data.subwords import Parts, SubwordDropout
 from mt.training.distributed import World
-from mt.training.memory import largest_batch
+from mt.training.memory import largest_batch, positions
 from mt.training.state import Progress
 
 
@@ -43,6 +43,7 @@ class MicroBatches:
     ) -> None:
         training = config.training
         self._config, self._pairs, self._progress = config, prepared.train, progress
+        self._world = world
         self._dropout = _subword_dropout(prepared, training.subword_dropout, longest)
         self._loader = BatchLoader(
             prepared.train,
@@ -82,10 +83,17 @@ class MicroBatches:
             self._progress.advance(epoch, position, self._epoch_length[1])
         return batches
 
-    def largest(self) -> Batch:
-        """The largest batch of this epoch; with subword dropout as large as it happens to become."""
+    def largest(self, *, of_all: bool) -> Batch:
+        """The largest batch of this epoch; with subword dropout as large as it happens to become.
+
+        Args:
+            of_all: the one of all processes, the same on each, instead of this one's own.
+        """
         epoch = self._progress.epoch
         indices = largest_batch(self._loader.plan(epoch), self._pairs)
+        if of_all:
+            sizes = [row[0] for row in self._world.gather([positions(indices, self._pairs)])]
+            indices = largest_batch(self._loader.plan(epoch, sizes.index(max(sizes))), self._pairs)
         random = np.random.default_rng([self._config.seed, epoch])
         return collate(self._pairs, indices, self._dropout, random)
 

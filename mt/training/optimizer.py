@@ -20,6 +20,7 @@ from mt.errors import CheckpointError
 from mt.kernels.linear import Linear
 from mt.models.room import check_room
 from mt.training.muon import Muon
+from mt.training.sharding import local, part_of
 
 # The tensors that the state of a parameter consists of.
 _ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
@@ -112,8 +113,8 @@ class Updater:
         check_room(needed, f"to train {count:,} parameters takes another", self.parameters[0].device)
 
     def gradient_norm(self) -> Tensor:
-        """The 2-norm of the whole gradient, a scalar tensor."""
-        grads = [p.grad for p in self.parameters if p.grad is not None]
+        """The 2-norm of the whole gradient, a scalar tensor; of this process's part where it is in parts."""
+        grads = [local(p.grad) for p in self.parameters if p.grad is not None]
         return torch.nn.utils.get_total_norm(grads)
 
     def clip(self, max_norm: float, norm: Tensor) -> None:
@@ -131,7 +132,10 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The state as named tensors, such as ``exp_avg.NAME``, ``step.NAME`` or ``momentum.NAME``."""
+        """The state as named tensors, such as ``exp_avg.NAME``, ``step.NAME`` or ``momentum.NAME``.
+
+        They are in parts where the parameters are.
+        """
         stored: dict[str, Tensor] = {}
         for name, parameter in zip(self.names, self.parameters, strict=True):
             for key, value in self.optimizer.state.get(parameter, {}).items():
@@ -159,7 +163,7 @@ class Updater:
                         f"the optimizer's {key} of {name} has shape {tuple(value.shape)}, "
                         f"the model has {tuple(parameter.shape)}"
                     )
-                entries[key] = value
+                entries[key] = value if key == "step" else part_of(value, parameter)
             state[index] = entries
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})

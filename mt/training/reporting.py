@@ -157,9 +157,10 @@ def tell_start(
         logger.info("new run in %s", folder)
     train = prepared.train
     logger.info(
-        "%s (%s), %s, %s parameters; %s of %s source and %s target pieces, %s",
+        "%s (%s), %s, %s parameters%s; %s of %s source and %s target pieces, %s",
         device_name(learner.device), counted(torch.get_num_threads(), "thread"), learner.precision.value,
-        f"{parameter_count(learner.model):,}", counted(len(train), "training pair"),
+        f"{parameter_count(learner.model):,}", " in parts" if learner.sharded else "",
+        counted(len(train), "training pair"),
         f"{int(train.source_lengths.sum()):,}", f"{int(train.target_lengths.sum()):,}",
         counted(len(validator.sources), "validation pair"),
     )  # fmt: skip

@@ -103,8 +103,10 @@ class Snapshots:
         self._progress.scaler = self._learner.scaler.state_dict()
         self._progress.threads = torch.get_num_threads()
         state = self._learner.state()
-        if self._world.first:
-            self._write(state, planned=planned)
+        with self._learner.averaged():
+            weights = self._learner.weights()
+            if self._world.first:
+                self._write(weights, state, planned=planned)
 
     def exists(self, step: int) -> bool:
         """Whether there is a checkpoint of a step."""
@@ -128,17 +130,16 @@ class Snapshots:
             weights_sha256=sha256,
         )
 
-    def _write(self, state: Mapping[str, Tensor], *, planned: bool) -> None:
+    def _write(self, weights: Mapping[str, Tensor], state: Mapping[str, Tensor], *, planned: bool) -> None:
         progress = self._progress
-        with self._learner.averaged():
-            checkpoint.save(
-                self.checkpoints,
-                progress.step,
-                model=storage.tensors_of(self._learner.model),
-                optimizer=state,
-                facts=self.facts(f"checkpoint {checkpoint.folder_name(progress.step)}", progress.step),
-                state=dataclasses.asdict(progress),
-                planned=planned,
-            )
+        checkpoint.save(
+            self.checkpoints,
+            progress.step,
+            model=weights,
+            optimizer=state,
+            facts=self.facts(f"checkpoint {checkpoint.folder_name(progress.step)}", progress.step),
+            state=dataclasses.asdict(progress),
+            planned=planned,
+        )
         best = progress.best_step if progress.best_metrics else None
         checkpoint.prune(self.checkpoints, self._keep, best)

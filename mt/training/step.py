@@ -5,6 +5,10 @@ Contract: the loss of an update is the sum of the token losses divided by the nu
 Dropout follows from (seed, step, process, micro-batch). A batch that does not fit into memory is halved; loss
 or gradient that are not finite never reach the weights.
 
+With a model in parts (`mt.training.sharding`) gradients are added up during the backward pass. So the number
+that the loss is divided by is agreed on before, all processes make the same number of passes, and out of
+memory one of them can begin again only with all others.
+
 Not in here: where batches come from, the rate over time, and when an update is made.
 
 Shapes: N real target positions.
@@ -23,8 +27,9 @@ from torch import Tensor
 from mt.config.schema import GradientPer, Precision, TrainConfig
 from mt.data.batches import Batch
 from mt.errors import MTError
+from mt.training import sharding
 from mt.training.device import peak_memory_bytes
-from mt.training.distributed import World
+from mt.training.distributed import World, is_lost, lost_process
 from mt.training.learner import Learner
 from mt.training.loss import label_smoothed_loss
 from mt.training.memory import OutOfMemory, halved, is_out_of_memory, optimizer_room
@@ -35,6 +40,8 @@ logger = logging.getLogger("mt.training")
 
 # Updates without a finite loss and gradient, one after the other, that end a run.
 MOST_SKIPPED_IN_A_ROW = 10
+# Processes that all run out of memory in a pass do so within this many seconds of each other.
+_TOGETHER_SECONDS = 10.0
 _TOO_LARGE = "a single sentence pair does not fit into memory; lower data.max_length or model.width."
 
 
@@ -63,6 +70,8 @@ class TrainingStep:
     ) -> None:
         self.config, self.learner, self.progress, self.world = config, learner, progress, world
         self._last_checkpoint = last_checkpoint
+        # Of a model in parts: failed passes so far, and how often every batch is halved before it is tried.
+        self._failures = self._halvings = 0
 
     def make(self, batches: Sequence[Batch], rate: float) -> None:
         """Change the weights by one step of size `rate`, unless loss or gradient are not finite on any rank.
@@ -78,17 +87,20 @@ class TrainingStep:
         try:
             loss, nll, splits = self.gradient(batches)
         except OutOfMemory as error:
-            failure = error
+            failure = self._unless_told(error)
         own = sum(batch.tokens for batch in batches)
         own_divisor = self._divisor(batches)
         positions = sum(batch.target_input.numel() for batch in batches)
         tokens, divisor, positions, splits = self._all_fit(failure, [own, own_divisor, positions, splits])
         if splits:
             self._tell_splits(splits)
-        world.add_gradients(updater.parameters, own_divisor / divisor)
+        if not learner.sharded:
+            world.add_gradients(updater.parameters, own_divisor / divisor)
         sums = world.sum_(torch.stack([loss.double(), nll.double()]))
         learner.scaler.unscale_(updater.optimizer)
         norm = updater.gradient_norm()
+        if learner.sharded:
+            norm = world.sum_(norm.square()).sqrt()
         # The only transfer of results from the device in an update.
         numbers = torch.cat([sums, norm.double().reshape(1)]).tolist()
         finite = all(math.isfinite(number) for number in numbers)
@@ -118,9 +130,11 @@ class TrainingStep:
         try:
             splits = self.gradient([batch])[2]
         except OutOfMemory as error:
-            failure = error
+            failure = self._unless_told(error)
         del room
         learner.updater.clear()
+        if learner.sharded:  # what one process alone cannot fit would end the run in a later update
+            self._halvings = splits
         (splits,) = self._all_fit(failure, [splits])
         rows, columns = batch.target_input.shape
         size = f"{rows} pairs, {batch.source.shape[1]} source and {columns} target positions"
@@ -146,22 +160,50 @@ class TrainingStep:
         Raises:
             OutOfMemory: one pair alone is too large.
         """
-        parts = list(batches)
+        learner, parts = self.learner, list(batches)
+        divisor = self._divisor(batches)
+        if learner.sharded:
+            divisor = int(self.world.sums([divisor])[0])
+            for _ in range(self._halvings):
+                parts = halved(parts) or parts
         for splits in itertools.count():
             try:
-                return *self._accumulate(parts), splits
+                return *self._accumulate(parts, divisor), splits
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
+                    if learner.sharded and is_lost(error):
+                        raise lost_process(error) from error
                     raise
             # Outside of `except`, whose traceback keeps the tensors of the failed pass alive.
-            self.learner.updater.clear()
-            if self.learner.device.type == "cuda":
+            if learner.sharded:
+                self._fail_together()
+            learner.updater.clear()
+            if learner.device.type == "cuda":
                 torch.cuda.empty_cache()
             smaller = halved(parts)
+            if learner.sharded and any(row[0] for row in self.world.gather([smaller is None])):
+                smaller = None
             if smaller is None:
                 raise OutOfMemory(f"{_TOO_LARGE} {self._last_checkpoint()}")
             parts = smaller
         raise AssertionError("itertools.count never ends")
+
+    def _fail_together(self) -> None:
+        """Leave a pass of a model in parts that failed for lack of memory, if it failed on all processes.
+
+        Raises:
+            OutOfMemory: others are still in it; they cannot be called back, and end with this one.
+        """
+        self._failures += 1
+        if not self.world.come_together(f"out-of-memory-{self._failures}", _TOGETHER_SECONDS):
+            alone = OutOfMemory(
+                "out of memory, alone among the processes, in a pass that all make together "
+                "(training.shard=fsdp); raise training.accumulate and lower training.batch_tokens="
+                f"{self.config.training.batch_tokens}. {self._last_checkpoint()}"
+            )
+            alone.everywhere = False
+            raise alone
+        sharding.forget_pass(self.learner.model)
 
     def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Smoothed loss and negative log-likelihood of a micro-batch, sums over its N target tokens."""
@@ -180,19 +222,31 @@ class TrainingStep:
                 low_precision=low and not on_cuda,
             )
 
-    def _accumulate(self, batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+    def _accumulate(self, batches: Sequence[Batch], divisor: int) -> tuple[Tensor, Tensor]:
+        """Loss and nll of some micro-batches, and the gradient of the loss divided by `divisor`."""
         learner, step = self.learner, self.progress.step + 1
-        divisor = self._divisor(batches)
         losses: list[Tensor] = []
         nlls: list[Tensor] = []
+        passes = len(batches)
+        if learner.sharded:
+            passes = int(max(row[0] for row in self.world.gather([passes])))
         learner.updater.clear()
-        for micro, batch in enumerate(batches):
+        for micro in range(passes):
+            batch = batches[min(micro, len(batches) - 1)]
             seed_step(self.config.seed, step, self.world.rank, micro)
             loss, nll = self.losses(batch.to(learner.device))
+            if micro >= len(batches):  # made for the others' sake, and counts nothing
+                loss, nll = 0.0 * loss, 0.0 * nll
             learner.scaler.scale(loss / divisor).backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
             nlls.append(nll)
         return torch.stack(losses).sum(), torch.stack(nlls).sum()
+
+    def _unless_told(self, failure: OutOfMemory) -> OutOfMemory:
+        """A failure that the other ranks have to be told of; raised where they know, or cannot listen."""
+        if self.learner.sharded:
+            raise failure
+        return failure
 
     def _divisor(self, batches: Sequence[Batch]) -> int:
         """What the sum of token losses is divided by: target tokens, or sentences."""

@@ -25,9 +25,10 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mt.config.schema import TrainConfig
+from mt.config.schema import Shard, TrainConfig
 from mt.data.batches import Batch
 from mt.data.preparation import Prepared, prepare
+from mt.errors import ConfigError
 from mt.models.seq2seq import parameter_count
 from mt.training import run_folder, timekeeping
 from mt.training.checkpoint import Checkpoint
@@ -65,6 +66,13 @@ def train(config: TrainConfig, folder: Path) -> TrainResult:
     """
     with joined(config) as world:
         check_support(world.device, config.training.precision, config.training.compile)
+        if config.training.shard is Shard.fsdp and world.size == 1:
+            raise ConfigError(
+                [
+                    "training.shard=fsdp shares the model among several processes, but this is one alone; "
+                    "start them with torchrun --nproc-per-node=N -m mt.train ..., or leave it out"
+                ]
+            )
         signals = Signals(echoed=world.size > 1)
         with signals.caught():
             return _train(config, folder, world, signals)
@@ -235,7 +243,7 @@ class Trainer:
 
     def _try_largest_batch(self) -> None:
         """Find out before the first update whether memory is enough."""
-        self.training_step.rehearse(self._batches.largest())
+        self.training_step.rehearse(self._batches.largest(of_all=self.learner.sharded))
 
     def _agreed_signal(self) -> int | None:
         """A signal that any process got."""

@@ -24,6 +24,7 @@ from mt.config.schema import (
     ScheduleKind,
     ScopeKind,
     ScoreKind,
+    Shard,
     Start,
     TieEmbeddings,
     TrainConfig,
@@ -156,6 +157,18 @@ def test_no_text_may_be_empty_or_hold_what_files_cannot(schema: type[Any]) -> No
             ["noam", "schedule.warmup_steps=0"],
         ),
         ({"optimizer__momentum": 0.5}, ["optimizer.momentum=0.5 is not read", "optimizer=muon"]),
+        (
+            {"training__shard": Shard.fsdp, "optimizer__kind": OptimizerKind.muon},
+            ["training.shard=fsdp", "optimizer.kind=muon", "take adamw"],
+        ),
+        (
+            {"training__shard": Shard.fsdp, "training__precision": Precision.fp16},
+            ["training.shard=fsdp", "training.precision=fp16", "take bf16"],
+        ),
+        (
+            {"training__shard": Shard.fsdp, "training__compile": True},
+            ["training.compile=true", "leave it out"],
+        ),
         ({"schedule__final_ratio": 0.1}, ["schedule.final_ratio=0.1 is not read", "inverse_sqrt"]),
         (
             {"training__max_steps": None},

@@ -611,7 +611,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
 SEEN_ELSEWHERE = {
     "training.max_minutes", "training.compile", "training.valid_beam", "training.prefetch_batches",
     "training.threads", "training.tensorboard", "training.progress", "training.subword_dropout",
-    "training.timeout_seconds",
+    "training.timeout_seconds", "training.shard",
 }  # fmt: skip
 
 
