@@ -97,6 +97,19 @@ def is_special(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, with those above it, unless it is there; its name is durable afterwards.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in missing:
+        with contextlib.suppress(OSError):  # some file systems cannot sync a folder
+            sync_folder(place.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable (not possible, and not needed, on Windows).
 

@@ -94,7 +94,7 @@ def save(
     target = checkpoints / folder_name(step)
     aside = checkpoints / f"{_TEMPORARY}{target.name}-{os.getpid()}"
     try:
-        checkpoints.mkdir(parents=True, exist_ok=True)
+        files.make_folder(checkpoints)
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
         save_file({name: _plain(t) for name, t in model.items()}, aside / MODEL, metadata={"format": "pt"})

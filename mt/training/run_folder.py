@@ -31,6 +31,7 @@ from mt.config.run_config import (
 )
 from mt.config.schema import TrainConfig
 from mt.errors import CheckpointError, ConfigError
+from mt.files import make_folder
 
 logger = logging.getLogger("mt.training.run_folder")
 
@@ -145,7 +146,7 @@ def owned(folder: Path) -> Iterator[None]:
     path = folder / _LOCK
     existed = folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise _not_writable(folder, error) from error

@@ -18,6 +18,7 @@ import pytest
 import torch
 import torch._dynamo  # every optimizer imports it: once here instead of once in each process
 
+from mt import files as disk_files
 from mt.config.schema import Precision, TokenizerConfig, ValidMetric
 from mt.data.tokenizer import train_tokenizer
 from mt.models.storage import ModelFacts
@@ -140,28 +141,50 @@ def test_killed_at_more_than_a_hundred_random_moments(
 
 
 class ForgetfulDisk:
-    """Watches one folder: content that was never fsynced is lost when the machine goes down.
+    """Watches one folder: what was never fsynced is lost when the machine goes down.
 
-    Names are kept as they were made: the harder half is a name whose content is gone.
+    A file that was not has no content then. With `names` a name is lost too, and an old one is back, unless
+    the folder it stands in was fsynced since; without, all names stay as they were made, which real disks do
+    as well: then there are names whose content is gone.
     """
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        self.durable: dict[int, bytes] = {}  # inode -> content when it was flushed last
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, names: bool = False) -> None:
+        self.folder, self.names = folder, names
+        self.content: dict[int, bytes] = {}  # inode -> what it held when it was flushed last
+        self.entries: dict[int, dict[str, int]] = {}  # inode of a folder -> its names then
+        self.kept: list[int] = []  # open, so that no inode is used again
         fsync = os.fsync
 
         def flushed(handle: int) -> None:
             fsync(handle)
-            place = Path(os.readlink(f"/proc/self/fd/{handle}"))
-            if place.is_file():
-                self.durable[os.fstat(handle).st_ino] = place.read_bytes()
+            inode, place = os.fstat(handle).st_ino, Path(os.readlink(f"/proc/self/fd/{handle}"))
+            self.kept.append(os.dup(handle))
+            if place.is_dir():
+                self.entries[inode] = {path.name: path.stat().st_ino for path in place.iterdir()}
+            else:
+                self.content[inode] = place.read_bytes()
 
         monkeypatch.setattr(os, "fsync", flushed)
 
     def power_cut(self) -> None:
-        for path in self.folder.rglob("*"):
-            if path.is_file():
-                path.write_bytes(self.durable.get(path.stat().st_ino, b""))
+        inode = self.folder.stat().st_ino
+        if self.names:
+            shutil.rmtree(self.folder)
+            self._restore(inode, self.folder)
+        else:
+            for path in self.folder.rglob("*"):
+                if path.is_file():
+                    path.write_bytes(self.content.get(path.stat().st_ino, b""))
+        for handle in self.kept:
+            os.close(handle)
+
+    def _restore(self, inode: int, place: Path) -> None:
+        if inode in self.content:
+            place.write_bytes(self.content[inode])
+            return
+        place.mkdir()  # a file that was never flushed is no file either
+        for name, inner in self.entries.get(inode, {}).items():
+            self._restore(inner, place / name)
 
 
 def saved(folder: Path, step: int) -> Path:
@@ -182,14 +205,16 @@ class PowerCut(BaseException):
 CALLS = ("fsync", "rename", "replace")
 
 
+@pytest.mark.parametrize("names", [False, True])
 @pytest.mark.parametrize("moment", range(18))
 def test_a_power_cut_at_any_call_leaves_a_whole_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int, names: bool
 ) -> None:
     """While the third checkpoint is written, before the N-th call that makes anything durable."""
     monkeypatch.undo()  # the real fsync: it is the subject here
-    folder = tmp_path / "checkpoints"
-    disk = ForgetfulDisk(folder, monkeypatch)
+    (tmp_path / "run").mkdir()
+    folder = tmp_path / "run" / "checkpoints"
+    disk = ForgetfulDisk(tmp_path / "run", monkeypatch, names)
     saved(folder, 1)
     saved(folder, 2)
     left = [moment]
@@ -221,11 +246,20 @@ def test_a_power_cut_at_any_call_leaves_a_whole_checkpoint(
     assert torch.equal(found.model()["w"], torch.full((5000,), float(found.step)))
 
 
-def test_the_disk_of_this_test_does_forget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = ForgetfulDisk(tmp_path, monkeypatch)
-    (tmp_path / "lost").write_bytes(b"x")
+@pytest.mark.parametrize("names", [False, True])
+def test_the_disk_of_this_test_does_forget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: bool
+) -> None:
+    monkeypatch.undo()
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    disk = ForgetfulDisk(folder, monkeypatch, names)
+    disk_files.write_whole(folder / "whole", b"x")
+    (folder / "lost").write_bytes(b"x")
+    os.rename(folder / "whole", folder / "renamed")
     disk.power_cut()
-    assert (tmp_path / "lost").read_bytes() == b""
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert found == ({"whole": b"x"} if names else {"renamed": b"x", "lost": b""})
 
 
 # --- a disk that changes what it holds ---

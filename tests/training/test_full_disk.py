@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -210,39 +211,47 @@ def test_metrics_that_do_not_fit_end_with_the_path_and_leave_whole_lines(tmp_pat
     assert len(lines) > 10 and all(line.endswith("}") for line in lines)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs a file system of its own")
-def test_a_real_full_disk_ends_the_command_and_it_goes_on_elsewhere(tmp_path: Path) -> None:
-    """A file system of 300 kB: the checkpoint of step 10 fits, a later one does not."""
+def train_on_a_disk(tmp_path: Path, disk: str) -> tuple[int, str]:
+    """Exit code and standard error of a run in ``disk/run``, on a file system that is mounted with options.
+
+    The run is copied to ``copy`` before the file system goes.
+    """
     words = [
         *corpus(tmp_path / "corpus"), "training.max_steps=30", "training.save_every_steps=10",
         "training.keep_last=3", "run=disk/run",
     ]  # fmt: skip
     (tmp_path / "disk").mkdir()
-    command = (
-        "mount -t tmpfs -o size=SIZE tmpfs disk || exit 77; "
-        '"$@" 2>err; code=$?; cp -r disk/run copy; exit $code'
-    )
-    alone = ["unshare", "-Urm", "sh", "-c"]
+    script = f'mount -t tmpfs -o {disk} tmpfs disk || exit 77; "$@"; code=$?; cp -r disk/run copy; exit $code'
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-
-    def start(size: str) -> int:
-        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
-        return subprocess.run(
-            [*alone, command.replace("SIZE", size), "sh", sys.executable, "-m", "mt.train", *words],
-            cwd=tmp_path,
-            env=environment,
-            check=False,
-        ).returncode
-
-    code = start("100m")
-    if code in (1, 77) and not (tmp_path / "copy").exists():
+    command = ["unshare", "-Urm", "sh", "-c", script, "sh", sys.executable, "-m", "mt.train", *words]
+    found = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    if found.returncode == 77 or "unshare" in found.stderr:
         pytest.skip("no file system can be mounted here")
-    assert code == 0
-    size = sum(path.stat().st_size for path in (tmp_path / "copy").rglob("*") if path.is_file())
-    code = start(f"{size * 6 // 10}")
-    err = (tmp_path / "err").read_text(encoding="utf-8")
-    assert code == 1 and "error: no space left for" in err and "Traceback" not in err, err
-    assert checkpoint.newest_valid(tmp_path / "copy" / "checkpoints") is not None
-    assert not list((tmp_path / "copy" / "checkpoints").glob(".tmp*"))
+    assert "Traceback" not in found.stderr
+    return found.returncode, found.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs a file system of its own")
+@pytest.mark.parametrize("share", [2, 6, 9])
+def test_a_real_full_disk_ends_the_command_and_leaves_what_was_saved(tmp_path: Path, share: int) -> None:
+    (tmp_path / "whole").mkdir()
+    assert train_on_a_disk(tmp_path / "whole", "size=100m")[0] == 0
+    size = sum(path.stat().st_size for path in (tmp_path / "whole" / "copy").rglob("*") if path.is_file())
+    code, err = train_on_a_disk(tmp_path, f"size={size * share // 10}")
+    assert code == 1 and re.search("error: .*[Nn]o space left", err), err
+    checkpoints = tmp_path / "copy" / "checkpoints"
+    assert not list(checkpoints.glob(".tmp*"))
+    assert (checkpoint.newest_valid(checkpoints) is not None) == (share > 2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs a file system of its own")
+def test_a_read_only_disk_is_an_error_at_the_start(tmp_path: Path) -> None:
+    code, err = train_on_a_disk(tmp_path, "ro")
+    assert code == 1
+    assert "error: cannot write into disk/run: Read-only file system; choose another folder with run=" in err
+    assert "training a unigram tokenizer" not in err

@@ -165,3 +165,36 @@ def test_read_only_data_and_nothing_outside_of_run_and_cache(tmp_path: Path) -> 
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"corpus", "cache", "home", "run"}
     assert [path.name for path in (tmp_path / "home").iterdir()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_every_command_writes_only_where_it_is_told_to(tmp_path: Path) -> None:
+    """With everything on that draws or reports; matplotlib alone keeps its list of fonts in its own place."""
+    data = corpus(tmp_path / "corpus")
+    data = [word for word in data if not word.startswith("training.tensorboard=")]
+    (tmp_path / "home").mkdir()
+    tests = [f"data.test_{side}=corpus/valid.{side}" for side in ("source", "target")]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+            patch.setenv(name, str(tmp_path / "home"))
+        for words in (
+            [
+                "mt.train",
+                *data,
+                *tests,
+                "run=run",
+                "training.max_steps=60",
+                "training.validate_every_steps=30",
+            ],
+            ["mt.evaluate", "run=run", "output=scores.json"],
+            ["mt.compare", "run", "report=report.html", "randomization_trials=100"],
+            ["mt.translate", "run=run", "heatmap=[map.png,map.html]", "--", "un chat"],
+        ):
+            with started(words, tmp_path) as process:
+                output, _ = process.communicate(timeout=100)
+            assert process.returncode == 0, output
+    named = {"scores.json", "report.html", "map.png", "map.html"}
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus", "cache", "home", "run", *named}
+    assert list((tmp_path / "run" / "tensorboard").iterdir())
+    assert {path.name for path in (tmp_path / "home").iterdir()} <= {"matplotlib"}

@@ -33,6 +33,7 @@ from mt.training import trainer as trainer_module
 from mt.training.ending import TrainResult
 from mt.training.memory import OutOfMemory
 from mt.training.micro_batches import MicroBatches
+from mt.training.optimizer import Updater
 from mt.training.schedule import Budget
 from mt.training.step import Diverged, TrainingStep
 from mt.training.trainer import Trainer, train
@@ -191,6 +192,27 @@ def test_a_bad_update_is_skipped_and_counted(
     assert not torch.equal(weights[4]["source_embedding.weight"], weights[5]["source_embedding.weight"])
     assert all(math.isfinite(line["loss"]) for line in lines(tmp_path / "run"))
     assert lines(tmp_path / "run")[-2]["skipped_updates"] == 2
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_gradient_that_is_no_number_is_skipped_though_the_loss_is_one(
+    prepared: Any, tmp_path: Path, monkeypatch, value: float
+) -> None:
+    norm, calls = Updater.gradient_norm, [0]
+
+    def poisoned(self: Updater) -> torch.Tensor:
+        calls[0] += 1
+        if calls[0] == 3:
+            gradient = self.parameters[-1].grad
+            assert gradient is not None
+            gradient.view(-1)[0] = value
+        return norm(self)
+
+    monkeypatch.setattr(Updater, "gradient_norm", poisoned)
+    result = train(small(), tmp_path / "run")
+    assert (result.step, result.skipped_updates) == (8, 1)
+    stored = read_tensors(tmp_path / "run" / "model.safetensors")
+    assert all(tensor.isfinite().all() for tensor in stored.values())
 
 
 def test_ten_bad_updates_in_a_row_stop_with_advice(prepared: Any, tmp_path: Path, monkeypatch) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from mt.files import try_writing, whole_file, write_whole
+from mt.files import make_folder, try_writing, whole_file, write_whole
 
 
 def entries(folder: Path) -> list[str]:
@@ -53,6 +54,16 @@ def test_the_content_is_on_the_disk_before_it_has_the_name(
     assert happened == ["file", "rename", "folder"]
 
 
+def test_a_new_folder_is_as_durable_as_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    name_of = "/proc/self/fd/{}".format
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(Path(os.readlink(name_of(handle)))))
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir() and set(synced) == {tmp_path, tmp_path / "a"}
+    make_folder(tmp_path / "a" / "b")
+    assert len(synced) == 2
+
+
 def test_links_and_permissions_stay_and_others_may_read_a_new_file(tmp_path: Path) -> None:
     real = tmp_path / "real"
     write_whole(real, b"x")
@@ -69,6 +80,20 @@ def test_links_and_permissions_stay_and_others_may_read_a_new_file(tmp_path: Pat
 def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
     write_whole(tmp_path / ("é" * 127), b"x")
     assert (tmp_path / ("é" * 127)).read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_disk_without_room_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError) as caught:
+        write_whole(tmp_path / "out", b"x")
+    assert (caught.value.errno, caught.value.filename) == (number, str(tmp_path / "out"))
+    assert entries(tmp_path) == []
 
 
 def test_a_device_is_written_to_not_replaced(tmp_path: Path) -> None:
