@@ -41,12 +41,8 @@ def learn(attention, updates, heads=1, queries=1.0):
         positions=Positions.learned, dropout=0.0,
     )  # fmt: skip
     model = build_model(config, attention, V, V)
-    with torch.no_grad():
-        for layer in model.modules():
-            if isinstance(layer, SelfAttention):
-                layer.query_key_value.weight[: config.width] *= queries
-            elif isinstance(layer, CrossAttention):
-                layer.query.weight *= queries
+    if queries != 1.0:
+        narrow(model, queries)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1.0, (step + 1) / 100, (updates - step) / (updates / 2))
@@ -62,6 +58,16 @@ def learn(attention, updates, heads=1, queries=1.0):
         schedule.step()
         optimizer.zero_grad()
     return model.eval()
+
+
+@torch.no_grad()
+def narrow(model, share):
+    """Make all queries `share` times as large (concatenated heads)."""
+    for layer in model.modules():
+        if isinstance(layer, SelfAttention):
+            layer.query_key_value.weight[: len(layer.query_key_value.weight) // 3] *= share
+        elif isinstance(layer, CrossAttention):
+            layer.query.weight *= share
 
 
 @torch.no_grad()
