@@ -35,6 +35,8 @@ FOR_ALL = {"errors", "files", "__version__"}
 FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "runpy"}
 # These listen on the network; torchrun, whom the user starts, is the only one who does.
 FORBIDDEN_MODULES |= {"http.server", "socketserver", "xmlrpc", "wsgiref", "asyncio"}
+# Entities of XML read files and grow without bounds; no corpus is read from it.
+FORBIDDEN_MODULES |= {"xml", "lxml"}
 FORBIDDEN_METHODS = {"bind", "listen", "create_server", "serve_forever"}
 FORBIDDEN_CALLS = {
     "eval",
@@ -186,6 +188,7 @@ def test_the_first_test_would_notice(file: str, code: str) -> None:
     [
         "import pickle",
         "import http.server",
+        "import xml.etree.ElementTree as ET",
         "from http.server import HTTPServer",
         "server.bind((host, port))",
         "from yaml import load\nload(f)",
