@@ -18,12 +18,9 @@ from mt.config.sweeps import Runs
 
 def run(config: TrainConfig) -> None:
     """Train what a configuration describes, in its run folder."""
-    from mt.models.build import refuse_too_large  # here, so that --help need not load PyTorch
-    from mt.training.run_folder import run_folder_for
+    from mt.training.run_folder import run_folder_for  # here, so that --help need not load PyTorch
     from mt.training.trainer import train
 
-    if config.model.match_parameters is None:  # else the width depends on the vocabulary
-        refuse_too_large(config.model, config.attention)
     train(config, run_folder_for(config))
 
 

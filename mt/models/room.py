@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from mt.errors import ConfigError
 
@@ -40,6 +41,20 @@ def check_room(needed: int, what: str, device: torch.device) -> None:
                 f"{_WAY_OUT}"
             ]
         )
+
+
+def move(model: nn.Module, device: torch.device) -> None:
+    """Take a model from the CPU to its device.
+
+    Raises:
+        ConfigError: it does not fit there.
+    """
+    if device.type != "cpu":
+        weights = list(model.parameters())
+        needed = sum(weight.numel() * weight.element_size() for weight in weights)
+        count = sum(weight.numel() for weight in weights)
+        check_room(needed, f"a model of {count:,} parameters takes", device)
+    model.to(device)
 
 
 def free_bytes(device: torch.device) -> int | None:

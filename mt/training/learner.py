@@ -21,6 +21,7 @@ from mt.errors import CheckpointError, ConfigError
 from mt.kernels.linear import set_precision
 from mt.models import storage
 from mt.models.build import build_model
+from mt.models.room import move
 from mt.models.seq2seq import Seq2Seq
 from mt.training import checkpoint, sharding
 from mt.training.averaging import Ema
@@ -64,7 +65,7 @@ class Learner:
         seed_weights(config.seed)
         self.model = self._build()
         if not self.sharded:
-            self.model.to(device)
+            move(self.model, device)
         if start is None and config.model.initialization is Initialization.lexical:
             initialize_lexically(self.model, prepared.train, config.seed)
         if start is not None:

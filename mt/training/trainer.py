@@ -29,6 +29,7 @@ from mt.config.schema import Shard, TrainConfig
 from mt.data.batches import Batch
 from mt.data.preparation import Prepared, prepare
 from mt.errors import ConfigError
+from mt.models.build import refuse_too_large
 from mt.models.seq2seq import parameter_count
 from mt.training import run_folder, timekeeping
 from mt.training.checkpoint import Checkpoint
@@ -84,6 +85,8 @@ def _train(config: TrainConfig, folder: Path, world: World, signals: Signals) ->
     os.environ.setdefault(
         "TORCHINDUCTOR_CACHE_DIR", str(Path(config.data.cache).absolute() / "torchinductor")
     )
+    if config.model.match_parameters is None:  # else the width depends on the vocabulary
+        refuse_too_large(config.model, config.attention)
     done = stored = None
     if world.first:
         run_folder.check_usable(folder)

@@ -25,6 +25,7 @@ from mt.config.schema import (
 from mt.errors import ConfigError
 from mt.models import build, room
 from mt.models.build import build_model, size_of
+from mt.models.room import move
 from mt.models.seq2seq import parameter_count
 from mt.train import run
 from mt.training.optimizer import Updater
@@ -107,6 +108,17 @@ def test_what_is_free_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     build_model(SMALL, AttentionConfig(), 30, 30)
     free(monkeypatch, None)  # not known here
     build_model(SMALL, AttentionConfig(), 30, 30)
+
+
+def test_a_device_too_small_for_the_weights_is_told_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, elsewhere = build_model(SMALL, AttentionConfig(), 9, 9), torch.device("meta")
+    free(monkeypatch, 4 * parameter_count(model) - 1)
+    with pytest.raises(ConfigError, match="are free on meta; lower model"):
+        move(model, elsewhere)
+    move(model, CPU)  # where it is already
+    free(monkeypatch, 4 * parameter_count(model))
+    move(model, elsewhere)
+    assert model.source_embedding.weight.device == elsewhere
 
 
 @pytest.mark.parametrize(
