@@ -139,8 +139,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], ScoreKind, str]] = {
 def test_reversal_is_learnt_with_attention_and_not_without(name: str) -> None:
     """Sequences of random symbols, of random lengths, have to be said backwards, decoded step by step."""
     if name == "luong-scaled":
-        # States lie between -1 and 1: with 1/sqrt(48) the scores begin so narrow that it takes longer. 63 % after
-        # 900 updates, 88 % after 1,800, 97 % after 3,600; dot, the same without the factor, has 100 % after 900.
+        # States lie between -1 and 1: divided by √48 the scores begin so narrow that it takes longer: 63 %
+        # after 900 updates, 88 % after 1,800, 97 % after 3,600; dot, the same undivided, has 100 % after 900.
         assert learnt(name, 4 * STEPS)[0] > 0.9
         return
     share, error = learnt(name, STEPS)
@@ -153,7 +153,7 @@ def test_reversal_is_learnt_with_attention_and_not_without(name: str) -> None:
 
 
 def learnt(name: str, steps: int) -> tuple[float, float]:
-    """Train a variant for so many updates: the share of sequences that it says backwards to the end, and its alignment error."""
+    """Train a variant: the share of sequences that it says backwards to the end, and its alignment error."""
     rnn, score, scope = VARIANTS[name]
     torch.manual_seed(0)
     config = ModelConfig(
