@@ -26,7 +26,7 @@ from mt.config.schema import DataConfig, EvaluateConfig
 from mt.config.words import one_as_list
 from mt.data.gold_links import GoldLinks, read_gold_links
 from mt.data.lines import TextFile, check_segments, read_lines
-from mt.errors import ConfigError, DataError, MTError
+from mt.errors import ConfigError, DataError, MTError, printable
 from mt.evaluation.attention_numbers import attention_numbers
 from mt.evaluation.metrics import bleu_by_length, score
 from mt.evaluation.report import Evaluation, table, text_hash, write_text
@@ -144,6 +144,10 @@ def _named_test_sets(config: EvaluateConfig, data: DataConfig) -> list[_TestSet]
     if config.data_root is not None:
         data = corpus.moved(data, Path(config.data_root))
     found = corpus.test_sets(data, config.test_sets)
+    if config.test_sets is None:
+        for name in corpus.test_set_names(data):
+            if name not in found:
+                logger.info("%s: no files under data.root=%s, left out", name, printable(data.root))
     if not found:
         raise DataError(
             "there is no test set for the run's data; say where it lies with data_root=DIR, or give "

@@ -147,8 +147,6 @@ def test_sets(config: DataConfig, names: Sequence[str] | None = None) -> dict[st
             found = [_find(config, Path(config.root), name, code) for code in (config.source, config.target)]
             if any(found):  # one side alone is a mistake that `locate` names
                 present.append(name)
-            else:
-                _log.info("%s: no files under data.root=%s, left out", name, printable(config.root))
         known = present
     return {name: locate(config, name) for name in (known if names is None else names)}
 

@@ -31,13 +31,11 @@ class Series:
 
 
 def lines(series: Sequence[Series], x_label: str, y_label: str, x_names: Sequence[str] = ()) -> str:
-    """Lines over a numeric axis, or over `x_names` at 0, 1, 2, …"""
+    """Lines over a numeric axis from 0 on, or over `x_names` at 0, 1, 2, …"""
     points = [point for each in series for point in each.points]
     if not points:
         return ""
-    x_ticks = [float(n) for n in range(len(x_names))] or ticks(
-        min(x for x, _ in points), max(x for x, _ in points)
-    )
+    x_ticks = [float(n) for n in range(len(x_names))] or ticks(0.0, max(x for x, _ in points))
     y_ticks = ticks(min(y for _, y in points), max(y for _, y in points))
     frame = _Frame(x_ticks, y_ticks)
     body = [frame.axes(x_ticks, y_ticks, x_label, y_label, x_names)]

@@ -91,6 +91,7 @@ class Run:
         status: finished, unfinished or failed; `reason` says why it is not finished.
         numbers: what the table shows of training: parameters, steps, tokens, minutes, tokens_per_second,
             peak_memory_mb, valid_loss, valid_bleu; those that are known.
+        losses: (step, training loss since the point before) of each log line.
         curve: (step, validation loss, validation BLEU) of each validation.
         command, environment: how and where it was trained.
         scored: its translations; None when it is not finished.
@@ -102,6 +103,7 @@ class Run:
     status: str = FINISHED
     reason: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
+    losses: Sequence[tuple[int, float]] = ()
     curve: Sequence[tuple[int, float | None, float | None]] = ()
     command: Sequence[str] = ()
     environment: Mapping[str, Any] = field(default_factory=dict)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import difflib
 import shlex
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from mt.evaluation import charts
-from mt.evaluation.comparison import FINISHED, Comparison, chosen_sentences
+from mt.evaluation.comparison import FINISHED, Comparison, Run, chosen_sentences
 from mt.evaluation.comparison_table import HEADINGS, length_rows, notes, rows
 
 _PAGE = Path(__file__).with_name("comparison_report.html")
@@ -69,14 +69,14 @@ def _answer(comparison: Comparison) -> str:
         claims = [
             f"{escape(', '.join(names))} {verb} {what}"
             for names, what in (
-                (better, "significantly better than"),
-                (worse, "significantly worse than"),
-                (unclear, "not clearly different from"),
+                (better, "significantly better"),
+                (worse, "significantly worse"),
+                (unclear, "not clearly different"),
             )
             if names
             for verb in ["is" if len(names) == 1 else "are"]
         ]
-        text += "; ".join(claims) + f" the baseline, <strong>{escape(baseline.name)}</strong>."
+        text += f"Against the baseline, <strong>{escape(baseline.name)}</strong>, {'; '.join(claims)}."
     return f'<p class="answer">{text}</p>'
 
 
@@ -106,16 +106,16 @@ def _scores(comparison: Comparison) -> str:
 
 
 def _learning(comparison: Comparison) -> str:
-    """Validation BLEU and loss over updates, a line for each run."""
+    """Training loss, validation loss and BLEU over updates, a line for each run."""
+    curves: dict[str, Callable[[Run], list[tuple[float, float]]]] = {
+        "training loss": lambda run: [(float(step), loss) for step, loss in run.losses],
+        "validation loss": lambda run: [(float(x), loss) for x, loss, _ in run.curve if loss is not None],
+        "validation BLEU": lambda run: [(float(x), bleu) for x, _, bleu in run.curve if bleu is not None],
+    }
     pictures = []
-    for index, label in ((2, "validation BLEU"), (1, "validation loss")):
+    for label, points_of in curves.items():
         series = [
-            charts.Series(
-                f"{variant.name}, seed {run.seed}",
-                [(float(entry[0]), value) for entry in run.curve if (value := entry[index]) is not None],
-                style,
-                marks=False,
-            )
+            charts.Series(f"{variant.name}, seed {run.seed}", points_of(run), style, marks=False)
             for style, variant in enumerate(comparison.variants)
             for run in variant.runs
         ]

@@ -42,6 +42,11 @@ def summary_of(folder: Path) -> Run:
         status=FINISHED if finished else UNFINISHED,
         reason="" if finished else f"stopped after step {reached}; the same command goes on with it",
         numbers=_numbers(result, lines),
+        losses=[
+            (line["step"], loss)
+            for line in lines
+            if line["kind"] == "train" and (loss := _number(line.get("loss"))) is not None
+        ],
         curve=[
             (line["step"], _number(line.get("loss")), _number(line.get("bleu")))
             for line in lines

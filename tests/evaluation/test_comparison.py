@@ -14,7 +14,7 @@ import pytest
 
 from mt.config.schema import TableFormat
 from mt.errors import ConfigError, DataError
-from mt.evaluation.charts import dots, heatmap, lines, ticks
+from mt.evaluation.charts import Series, dots, heatmap, lines, ticks
 from mt.evaluation.comparison import (
     FAILED,
     FINISHED,
@@ -58,6 +58,7 @@ def run(name: str, seed: int = 1, folder: str = "", **changes: Any) -> Run:
         "seed": seed,
         "settings": {"attention.score": name, "model.width": "16"},
         "numbers": {"parameters": 1000.0, "steps": 10.0, "valid_loss": 2.0 + seed / 10},
+        "losses": [(5, 3.5), (10, 2.5)],
         "curve": [(5, 3.0, 1.0), (10, 2.0, 4.0 * seed)],
         "command": ["python", "-m", "mt.train", f"seed={seed}"],
         "environment": {"hardware": "A", "device": "cpu", "threads": 1},
@@ -251,7 +252,8 @@ def test_the_report_shows_everything() -> None:
     text = page(compare(runs, fake_test()), 3, ["python", "-m", "mt.compare", "a"])
     shown = "".join(_Page(text).text)
     for part in (
-        "additive is significantly better than the baseline, dot", "validation loss", "source words",
+        "Against the baseline, dot, additive is significantly better.", "training loss",
+        "validation loss", "source words",
         "▁mot", "mt.train seed=3", "python -m mt.compare a", "nrefs:1|case:mixed", "attention.score", "A",
     ):  # fmt: skip
         assert part in shown, part
@@ -274,6 +276,12 @@ def test_sentences_are_chosen_over_the_whole_set() -> None:
 def test_ticks_enclose_the_range_with_round_numbers(low: float, high: float) -> None:
     found = ticks(low, high)
     assert found[0] <= low and found[-1] >= high and 2 <= len(found) <= 9
+
+
+def test_a_single_point_stands_on_an_axis_from_zero() -> None:
+    drawn = lines([Series("one", [(2500.0, 3.0)], 0)], "updates", "loss")
+    shown = "".join(_Page(drawn).text)
+    assert "2500" in shown and ">0<" in drawn and "2499" not in shown
 
 
 def test_charts_of_nothing_are_nothing() -> None:
