@@ -28,7 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def corpus_words(folder: Path) -> list[str]:
     """Files of a made-up corpus, and words that name them and a tiny model."""
     words = [
-        "data.source=fr", "data.target=en", "tokenizer.vocab_size=300", "model=tiny", "model.width=16",
+        "data=files", "data.source=fr", "data.target=en", "tokenizer.vocab_size=300", "model=tiny",
+        "model.width=16",
         "model.heads=2", "model.ffn_width=16", "model.encoder_layers=1", "model.decoder_layers=1",
         "training.batch_tokens=128", "training.max_epochs=null", "training.max_steps=30",
         "training.validate_every_steps=10", "training.log_every_steps=5", "training.tensorboard=false",
