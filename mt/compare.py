@@ -41,6 +41,7 @@ from mt.evaluation.comparison_table import render
 from mt.evaluation.metrics import bleu_by_length, score
 from mt.evaluation.report import text_hash, write_text
 from mt.evaluation.significance import Significance, kept_paired_tests
+from mt.files import check_output
 
 logger = logging.getLogger("mt.compare")
 
@@ -62,8 +63,8 @@ def compare_runs(config: CompareConfig, typed: Sequence[str] = ()) -> int:
 
     for name in ("output", "report"):
         value = getattr(config, name)
-        if value is not None and Path(value).is_dir():
-            raise ConfigError([f"{name}={value}: is a folder; name a file"])
+        if value not in (None, "-"):
+            check_output(name, Path(value))
     runs = _runs(config)
     set_threads(config.threads)
     tune_process()

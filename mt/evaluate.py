@@ -30,6 +30,7 @@ from mt.errors import ConfigError, DataError, MTError, printable
 from mt.evaluation.attention_numbers import attention_numbers
 from mt.evaluation.metrics import bleu_by_length, score
 from mt.evaluation.report import Evaluation, table, text_hash, write_text
+from mt.files import check_output
 
 if TYPE_CHECKING:
     from mt.decoding.forced_attention import ForcedAttention
@@ -68,8 +69,8 @@ def evaluate(config: EvaluateConfig) -> int:
     Raises:
         MTError: an option, a file or the run folder is not usable; nothing is then written.
     """
-    if config.output is not None and Path(config.output).is_dir():
-        raise ConfigError([f"output={config.output}: is a folder; name a JSON file"])
+    if config.output is not None:
+        check_output("output", Path(config.output))
     evaluations: list[Evaluation] = []
     if config.hypothesis is not None:
         hypothesis = _read(config, Path(config.hypothesis))

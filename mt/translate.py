@@ -41,7 +41,7 @@ from mt.decoding.loading import LoadedRun, choose_run, load_run
 from mt.decoding.translator import CHUNK_LINES, Translation, Translator
 from mt.errors import MTError, UsageError
 from mt.evaluation import heatmap
-from mt.files import is_special, try_writing, whole_file
+from mt.files import check_output, is_special, whole_file
 from mt.training.device import choose_device, set_threads, tune_process
 
 logger = logging.getLogger("mt.translate")
@@ -120,7 +120,7 @@ def _check_options(config: TranslateConfig, text: str | None, interactive: bool)
     named = [(key, Path(file)) for key, files in options.items() for file in files if file not in _STANDARD]
     for name, path in named:
         if name != "input":
-            _check_writable(name, path)
+            check_output(name, path)
     for (one, path), (other, same) in itertools.combinations(named, 2):
         if _same_file(path, same):
             both = f"{one} and {other} are the same file" if one != other else f"{one} names a file twice"
@@ -195,19 +195,6 @@ def _draw(files: Sequence[str], run: LoadedRun, translation: Translation, view: 
             shown = view.described(*attention.words.values.shape[:2])
             heatmap.write_png(Path(file), view.of(attention), caption, shown)
         logger.info("what each word looked at: %s", file)
-
-
-def _check_writable(option: str, path: Path) -> None:
-    try:
-        if path.is_dir():
-            raise UsageError(f"{option}={path}: is a folder; name a file")
-        if not path.parent.is_dir():
-            raise UsageError(f"{option}={path}: there is no folder {path.parent}; create it first")
-        try_writing(path)
-    except PermissionError:
-        raise UsageError(f"{option}={path}: no permission to write there") from None
-    except OSError as error:
-        raise UsageError(f"{option}={path}: cannot be written ({error.strerror or error})") from None
 
 
 def _same_file(one: Path, other: Path) -> bool:

@@ -32,6 +32,7 @@ from mt.models.transformer import Transformer
 
 Table = npt.NDArray[np.float32]
 _SUFFIXES = (".png", ".svg", ".pdf")
+_LARGEST = 10_000
 
 
 def table_of(kind: Positions, length: int, width: int) -> Table:
@@ -124,10 +125,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = known.parse_args(argv)
     if options.output.suffix.lower() not in _SUFFIXES:
         known.error(f"{options.output}: must end in {', '.join(_SUFFIXES)}")
-    if options.length < 2:
-        known.error("--length must be 2 or more")
-    if options.width is not None and (options.width < 2 or options.width % 2):
-        known.error("--width must be even and 2 or more")
+    if not 2 <= options.length <= _LARGEST:
+        known.error(f"--length must be 2 to {_LARGEST}")
+    if options.width is not None and (not 2 <= options.width <= _LARGEST or options.width % 2):
+        known.error(f"--width must be even and 2 to {_LARGEST}")
+    if not options.output.parent.is_dir():
+        known.error(f"{options.output}: there is no folder {options.output.parent}; create it first")
     if options.run is not None and options.width is not None:
         known.error("--width is that of the run; leave it out")
     try:

@@ -499,6 +499,8 @@ def _compare(config: CompareConfig) -> Iterator[Problem]:
             ("reference", "source"),
             f"reference={show(config.reference)} needs the text it belongs to: source=FILE",
         )
+    if config.report is not None and not config.report.lower().endswith((".html", ".htm")):
+        yield Problem(("report",), f"report={config.report}: is an HTML page; name it something.html")
     if config.report is None:
         for key in ("examples", "maps"):
             default = options(CompareConfig)[key].default

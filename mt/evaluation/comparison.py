@@ -124,7 +124,7 @@ class Variant:
     """Runs that differ in nothing but the seed.
 
     Attributes:
-        name: the values in which it differs from other variants.
+        name: the values in which it differs from other variants, or a letter where these are too many.
         settings: those values by option.
         runs: sorted by seed.
         pairs: its tests against the baseline; none for the baseline itself.
@@ -296,6 +296,10 @@ _MUST_AGREE: dict[str, Callable[[Scored], str]] = {
 }
 
 
+# Characters; tables and pictures have room for so many.
+_LONGEST_NAME = 60
+
+
 def group(runs: Sequence[Run]) -> tuple[list[str], list[Variant]]:
     """The options that differ, and the runs grouped by their values, in the order given.
 
@@ -308,9 +312,10 @@ def group(runs: Sequence[Run]) -> tuple[list[str], list[Variant]]:
     for run in runs:
         found.setdefault(tuple(run.settings.get(key, "") for key in keys), []).append(run)
     variants = []
-    for values, members in found.items():
-        settings = dict(zip(keys, values, strict=True))
-        name = _name(settings)
+    all_settings = [dict(zip(keys, values, strict=True)) for values in found]
+    unwieldy = any(len(described(settings)) > _LONGEST_NAME for settings in all_settings)
+    for number, (settings, members) in enumerate(zip(all_settings, found.values(), strict=True)):
+        name = _letters(number) if unwieldy else described(settings)
         repeated = max(Counter(run.seed for run in members).values()) > 1
         for each in [[run] for run in members] if repeated else [members]:
             label = f"{name} ({each[0].folder})".strip() if repeated else name or "all runs"
@@ -318,7 +323,13 @@ def group(runs: Sequence[Run]) -> tuple[list[str], list[Variant]]:
     return keys, variants
 
 
-def _name(settings: Mapping[str, str]) -> str:
+def _letters(number: int) -> str:
+    """A, B, …, Z, AA, AB, …"""
+    before = _letters(number // 26 - 1) if number >= 26 else ""
+    return before + chr(ord("A") + number % 26)
+
+
+def described(settings: Mapping[str, str]) -> str:
     """The values that tell a variant from others: one alone, several with the last part of their key."""
     if len(settings) == 1:
         return next(iter(settings.values()))

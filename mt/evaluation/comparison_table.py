@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mt.config.schema import TableFormat
-from mt.evaluation.comparison import Comparison, Run, Variant, mean_and_deviation
+from mt.evaluation.comparison import Comparison, Run, Variant, described, mean_and_deviation
 from mt.evaluation.significance import METRICS, Significance
 
 _LATEX = {
@@ -158,6 +158,8 @@ def notes(comparison: Comparison) -> list[str]:
         found.append(
             f"entropy of the attention in nats{aer}: mean over layers and heads, reading the references{none}"
         )
+    lettered = [v for v in comparison.variants if v.settings and not v.name.startswith(described(v.settings))]
+    found += [f"{variant.name}: {described(variant.settings)}" for variant in lettered]
     if comparison.keys:
         found.append(f"variants differ in {', '.join(comparison.keys)}")
     return found

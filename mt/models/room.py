@@ -20,7 +20,9 @@ from mt.errors import ConfigError
 _MEMINFO = Path("/proc/meminfo")
 # What a container may use at most, in version 2 and 1 of Linux's control groups.
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-_WAY_OUT = "lower model.width, model.encoder_layers, model.decoder_layers or tokenizer.vocab_size"
+_WAY_OUT = (
+    "lower model.width, model.ffn_width, model.encoder_layers, model.decoder_layers or tokenizer.vocab_size"
+)
 
 
 def check_room(needed: int, what: str, device: torch.device) -> None:

@@ -16,12 +16,12 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from mt.config.fields import show
+from mt.config.fields import show, value_of
 from mt.config.run_config import (
     NOT_THE_RESULT,
     changed_options,
@@ -32,6 +32,7 @@ from mt.config.run_config import (
 from mt.config.schema import TrainConfig
 from mt.errors import CheckpointError, ConfigError
 from mt.files import make_folder
+from mt.training.state import Progress
 
 logger = logging.getLogger("mt.training.run_folder")
 
@@ -83,8 +84,11 @@ def stored_config(folder: Path) -> TrainConfig | None:
     return load_config(path) if path.is_file() else None
 
 
-def check_same_run(stored: TrainConfig, config: TrainConfig, folder: Path) -> set[str]:
-    """Whether `config` may go on with the run that was started as `stored`; the keys that differ and may.
+def check_same_run(stored: TrainConfig, config: TrainConfig, folder: Path) -> dict[str, str]:
+    """Whether `config` may go on with the run that was started as `stored`.
+
+    Returns:
+        What differs and may, a sentence for each key.
 
     Raises:
         ConfigError: something differs that may not, each difference named.
@@ -99,16 +103,38 @@ def check_same_run(stored: TrainConfig, config: TrainConfig, folder: Path) -> se
             holds = f"resume={config.resume} goes on with a run as it was begun"
             way_out = "leave it out, or train another model from the beginning, without resume="
         elif all(may_change(key) for key in refused):
-            way_out = f"give resume={folder} to go on with this change"
+            way_out = (
+                f"resume={folder} alone goes on with the run as it stands; beside this change, give resume= "
+                "to take it over"
+            )
         raise ConfigError([f"{holds}: {_difference(key, *pair)}; {way_out}" for key, pair in refused.items()])
-    for key in allowed:
-        logger.info("changed for the rest of the run: %s", _difference(key, *changed[key]))
-    return allowed
+    return {key: _difference(key, *changed[key]) for key in allowed}
 
 
-def reopens(changed: set[str]) -> bool:
+def reopens(changed: Collection[str]) -> bool:
     """Whether these changed options give a finished run something to do."""
-    return bool(changed & _BUDGETS)
+    return not _BUDGETS.isdisjoint(changed)
+
+
+def refuse_shortened(config: TrainConfig, changed: Collection[str], progress: Progress) -> None:
+    """Refuse a changed budget of which more is used already: it would be on record, and not be true.
+
+    Raises:
+        ConfigError: names what is used.
+    """
+    used = {
+        "training.max_steps": progress.step,
+        "training.max_epochs": progress.epochs,
+        "training.max_tokens": progress.tokens,
+        "training.max_minutes": progress.elapsed_seconds / 60,
+    }
+    problems = [
+        f"{key}={show(value)}: the run has {used[key]:.10g} behind it; give no less (this ends it as it is)"
+        for key in used
+        if key in changed and (value := value_of(config, key)) is not None and value < used[key]
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def may_change(key: str) -> bool:

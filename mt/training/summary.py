@@ -19,6 +19,11 @@ from mt.config.run_config import decisive_settings, load_config
 from mt.evaluation.comparison import FINISHED, UNFINISHED, Run
 from mt.training.run_folder import CONFIG, ENVIRONMENT, METRICS, RESULT
 
+_GOES_ON = "the same command goes on with it"
+_DAMAGED = (
+    f"its {RESULT} is damaged; delete that file and finish the run again with python -m mt.train resume=DIR"
+)
+
 
 def summary_of(folder: Path) -> Run:
     """The run in `folder`, without scores.
@@ -29,7 +34,8 @@ def summary_of(folder: Path) -> Run:
     config = load_config(folder / CONFIG)
     lines = _metrics(folder / METRICS)
     result = _object(folder / RESULT)
-    finished = (folder / RESULT).is_file()
+    ended = (folder / RESULT).is_file()
+    finished = ended and bool(result)
     sessions = _object(folder / ENVIRONMENT).get("sessions")
     environment: Mapping[str, Any] = {}
     if isinstance(sessions, list) and sessions and isinstance(sessions[-1], dict):
@@ -40,7 +46,7 @@ def summary_of(folder: Path) -> Run:
         seed=config.seed,
         settings=decisive_settings(config),
         status=FINISHED if finished else UNFINISHED,
-        reason="" if finished else f"stopped after step {reached}; the same command goes on with it",
+        reason="" if finished else _DAMAGED if ended else f"stopped after step {reached}; {_GOES_ON}",
         numbers=_numbers(result, lines),
         losses=[
             (line["step"], loss)

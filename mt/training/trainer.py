@@ -88,6 +88,7 @@ def _train(config: TrainConfig, folder: Path, world: World, signals: Signals) ->
     if config.model.match_parameters is None:  # else the width depends on the vocabulary
         refuse_too_large(config.model, config.attention)
     done = stored = None
+    changed: dict[str, str] = {}
     if world.first:
         run_folder.check_usable(folder)
         stored = run_folder.stored_config(folder)
@@ -104,6 +105,8 @@ def _train(config: TrainConfig, folder: Path, world: World, signals: Signals) ->
         if world.first:
             held.enter_context(run_folder.owned(folder))
             held.enter_context(run_folder.log_file(folder))
+            for difference in changed.values():
+                logger.info("changed for the rest of the run: %s", difference)
         set_threads(config.training.threads)
         if world.device.type == "cpu":
             tune_process()
@@ -120,6 +123,8 @@ def _train(config: TrainConfig, folder: Path, world: World, signals: Signals) ->
         world.must_agree("tokenizers", prepared.tokenizer.sha256)
         start = restart_point(folder, world, begun=stored is not None)
         if world.first:
+            if start is not None:
+                run_folder.refuse_shortened(config, changed, restored_progress(start, world))
             open_record(folder, config, prepared, world.device, resumed=start is not None)
         trainer = Trainer(config, folder, prepared, budget, start, world, signals)
         tell_start(folder, trainer.learner, trainer.progress, prepared, trainer.validator)

@@ -138,13 +138,22 @@ def test_without_a_test_set_the_validation_set_is_used(world: Path, caplog: Any)
     assert "the validation set is used" in caplog.text
 
 
+def test_a_run_whose_result_is_damaged_is_not_finished(world: Path) -> None:
+    Path("b", "result.json").write_text("[", encoding="utf-8")
+    run(run=["a", "b"])
+    second = result()["variants"][-1]["runs"][-1]
+    assert second["status"] == "unfinished" and "result.json is damaged; delete" in second["reason"]
+
+
 def test_refusals(world: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a is named twice"):
         run(run=["a", "./a"])
     with pytest.raises(CheckpointError, match="holds no sweep"):
         run(sweep_folder="a")
-    with pytest.raises(ConfigError, match="report=a: is a folder"):
-        run(run=["a", "b"], report="a")
+    for report, fault in (("a", "is a folder"), ("no/a.html", "create it first")):
+        with pytest.raises(UsageError, match=f"report={report}: .*{fault}"):
+            run(run=["a", "b"], report=report)
+    assert not Path("no").exists()
     Path("r").write_text("one line\n", encoding="utf-8")
     with pytest.raises(DataError, match="s has 8 lines, r has 1"):
         run(run=["a", "b"])

@@ -174,6 +174,7 @@ def test_one_reference_needs_no_brackets(tmp_path: Path) -> None:
         (["reference={hyp}"], 2, "source=FILE"),
         (["hypothesis={hyp}", "reference={hyp},{hyp}"], 2, "sweep"),
         (["hypothesis={hyp}", "reference={hyp}", "output={folder}"], 2, "is a folder"),
+        (["hypothesis={hyp}", "reference={hyp}", "output={folder}/no/s.json"], 2, "create it first"),
         (["hypothesis={hyp}", "refrence={hyp}"], 2, "reference"),
         (["hypothesis={hyp}", "reference={latin}"], 1, "line 2: byte 0xE9 is not UTF-8"),
         (["hypothesis={empty}", "reference={empty}"], 1, "no segment"),

@@ -76,5 +76,5 @@ def write_run(
             tokenizer.sha256, tokenizer.source_size, tokenizer.target_size, step=2, weights_sha256=sha256
         )
         write_facts(facts, folder / "model.json")
-        (folder / "result.json").write_text("{}", encoding="utf-8")
+        (folder / "result.json").write_text(json.dumps({"step": 1}), encoding="utf-8")
     return folder

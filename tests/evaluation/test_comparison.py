@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -24,6 +25,7 @@ from mt.evaluation.comparison import (
     Run,
     Scored,
     TestSet,
+    _letters,
     check_comparable,
     chosen_sentences,
     compare,
@@ -260,6 +262,22 @@ def test_the_report_shows_everything() -> None:
     assert shown.count("dot, seed 1") >= 2
     nothing = page(compare([run("dot", status=FAILED, reason="r")], fake_test()), 3, [])
     assert "No run is finished yet" in nothing
+
+
+def test_names_too_long_for_a_table_become_letters_with_a_legend() -> None:
+    runs = [run("dot"), run("additive")]
+    long = [
+        dataclasses.replace(
+            each, settings={**each.settings, **{f"model.rnn.option_{n}": f"{i}" for n in range(9)}}
+        )
+        for i, each in enumerate(runs)
+    ]
+    found = compare(long, fake_test(), baseline="B")
+    assert [variant.name for variant in found.variants] == ["B", "A"]
+    text = render(found, TableFormat.text)
+    assert "A: score=dot option_0=0" in text and "B: score=additive option_0=1" in text
+    assert [variant.name for variant in compare(runs, fake_test()).variants] == ["dot", "additive"]
+    assert [_letters(n) for n in (0, 25, 26, 51, 52, 701, 702)] == ["A", "Z", "AA", "AZ", "BA", "ZZ", "AAA"]
 
 
 def test_differences_are_marked_by_word_and_escaped() -> None:

@@ -96,7 +96,8 @@ def test_length_and_width_are_those_of_the_picture(plot: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["a.jpg"], ["a.png", "--length", "1"], ["a.png", "--width", "3"], ["a.png", "--kind", "none"],
+    "words", [["a.jpg"], ["a.png", "--length", "1"], ["a.png", "--length", "100000000"],
+              ["a.png", "--width", "3"], ["a.png", "--kind", "none"],
               ["a.png", "--run", "r", "--width", "4"], ["a.png", "--run", "r", "--kind", "rotary"]]
 )  # fmt: skip
 def test_words_that_mean_nothing_are_refused(plot: ModuleType, words: list[str]) -> None:
@@ -110,6 +111,7 @@ def test_mistakes_are_one_message(
     recurrent = write_run(tmp_path / "R", tiny_tokenizer(70), recurrent=True)
     assert plot.main([str(tmp_path / "a.png"), "--run", str(recurrent)]) == 1
     assert "counts no positions" in capsys.readouterr().err
-    assert plot.main([str(tmp_path / "no" / "a.png")]) == 1
-    assert capsys.readouterr().err.startswith("error: ")
+    with pytest.raises(SystemExit, match="2"):
+        plot.main([str(tmp_path / "no" / "a.png")])
+    assert "there is no folder" in capsys.readouterr().err
     assert not (tmp_path / "a.png").exists()

@@ -293,11 +293,28 @@ def test_a_finished_run_is_not_trained_again(prepared: Any, tmp_path: Path, monk
 
 def test_a_larger_budget_goes_on_with_a_finished_run(prepared: Any, tmp_path: Path) -> None:
     train(small(), tmp_path / "run")
-    with pytest.raises(ConfigError, match=r"max_steps is 8 in the run, 12 was given; give resume="):
+    with pytest.raises(ConfigError, match=r"max_steps is 8 in the run, 12 was given; resume="):
         train(small(training__max_steps=12), tmp_path / "run")
     result = train(small(training__max_steps=12, resume=str(tmp_path / "run")), tmp_path / "run")
     assert result.step == 12 and not result.already_finished
     assert [line["step"] for line in lines(tmp_path / "run") if line["kind"] == "valid"] == [4, 8, 12]
+
+
+@pytest.mark.parametrize(
+    ("budget", "used"),
+    [("max_steps", 7), ("max_epochs", 0.01), ("max_tokens", 20), ("max_minutes", 1e-6)],
+)
+def test_a_budget_that_is_used_already_is_refused_and_not_recorded(
+    prepared: Any, tmp_path: Path, budget: str, used: float, caplog: Any
+) -> None:
+    folder = tmp_path / "run"
+    train(small(), folder)
+    before = (folder / "config.yaml").read_bytes()
+    changed = small(**{f"training__{budget}": used}, resume=str(folder))
+    with pytest.raises(ConfigError, match=rf"training\.{budget}=.* the run has [\d.e-]+ behind it"):
+        train(changed, folder)
+    assert (folder / "config.yaml").read_bytes() == before
+    assert train(small(training__max_steps=8, resume=str(folder)), folder).step == 8
 
 
 @pytest.mark.parametrize(

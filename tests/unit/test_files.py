@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mt.files import make_folder, try_writing, whole_file, write_whole
+from mt.errors import UsageError
+from mt.files import check_output, make_folder, whole_file, write_whole
 
 
 def entries(folder: Path) -> list[str]:
@@ -112,12 +113,12 @@ def test_a_device_is_written_to_not_replaced(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_known_before(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"before")
-    try_writing(path)
-    try_writing(tmp_path / "new")
-    try_writing(Path(os.devnull))
+    check_output("output", path)
+    check_output("output", tmp_path / "new")
+    check_output("output", Path(os.devnull))
     assert path.read_bytes() == b"before" and entries(tmp_path) == ["out"]
     # The superuser too cannot make a file in these.
     for impossible in (tmp_path / "none" / "a", path / "a", tmp_path / ("a" * 300), Path("/proc/a")):
-        with pytest.raises(OSError):
-            try_writing(impossible)
+        with pytest.raises(UsageError, match=f"^output={impossible}: "):
+            check_output("output", impossible)
     assert entries(tmp_path) == ["out"]
