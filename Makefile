@@ -65,8 +65,8 @@ check: lint type test ## everything a change has to pass
 bench: setup ## measure training speed here (against Hugging Face too: see scripts/bench_train.py --help)
 	$(BIN)/python scripts/bench_train.py $(BENCH_ARGS)
 
-golden: setup ## make the kept losses and the kept run anew, when a change of them is meant
-	$(BIN)/python -m tests.golden.regenerate
+golden: setup ## make the kept losses and the kept run anew (GOLDEN=losses: not the run), when a change is meant
+	$(BIN)/python -m tests.golden.regenerate $(GOLDEN)
 
 clean: ## remove what can be made again (not .venv, runs and downloads)
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from mt.attention.scores import Additive
 from mt.config.schema import AttentionConfig, Initialization, ModelConfig, TieEmbeddings
 from mt.kernels.dropout import Dropout
+from mt.kernels.linear import Linear
 from mt.kernels.packing import RowIndex, rearrange
 from mt.models.rnn_cells import Cell, Lstm
 from mt.models.rnn_decoder import Decoded, DecoderState, RnnDecoder, Source
@@ -130,11 +131,19 @@ class _Picker:
         return rearrange(x.reshape(-1, x.shape[-1]), self._there, self._back)
 
 
+def _readers_of_embeddings(model: Rnn) -> list[Linear]:
+    """The matrices that are multiplied with embeddings: both sides' first layers, and maxout's V_o."""
+    cells = [cell for first in (model.encoder.layers[0], model.decoder.layers[0]) for cell in first.modules()]
+    readers = [cell.input for cell in cells if isinstance(cell, Cell)]
+    of_readout = model.decoder.readout.embedding
+    return readers if of_readout is None else [*readers, of_readout]
+
+
 def initialize(model: Rnn, how: Initialization) -> None:
     """Set the weights of a new model (all biases are zero but for the LSTM's forget gate, see `random`).
 
     * random: embeddings ~ N(0, 1/m), matrices between states orthogonal, forget gates begin open (bias 1,
-      Jozefowicz et al. 2015), all other matrices Xavier-uniform.
+      Jozefowicz et al. 2015), all other matrices Xavier-uniform, those that read embeddings √m times that.
     * bahdanau2015 (App. B.1): matrices between states orthogonal, the alignment model's W_a, U_a ~
       N(0, 0.001²) and its v_a 0, all others ~ N(0, 0.01²). Matrices of other scores count as W_a.
     * luong2015 (§4.1): everything uniform in [-0.1, 0.1].
@@ -157,6 +166,10 @@ def initialize(model: Rnn, how: Initialization) -> None:
         else:
             for embedding in (model.source_embedding, model.target_embedding):
                 nn.init.normal_(embedding.weight, std=1.0 / math.sqrt(embedding.embedding_dim))
+            # Else the first layers would hear next to nothing of vectors of length 1 (Multi30k, 600 updates:
+            # perplexity 114 instead of 48 with luong_small, 49 instead of 29 with bahdanau_small).
+            for reader in _readers_of_embeddings(model):
+                reader.weight *= math.sqrt(reader.weight.shape[1])
             for cell in cells:
                 if isinstance(cell, Lstm):
                     assert cell.input.bias is not None

@@ -259,6 +259,10 @@ def test_initialisation_is_the_papers(how: Initialization) -> None:
         assert bias is not None
         if how is Initialization.random:
             assert bias.view(4, 64).sum(1).tolist() == [0.0, 64.0, 0.0, 0.0]
+            # What the first layers get of an embedding is as wide as what later ones get of N(0, 1).
+            first = cell in (*model.encoder.layers[0], model.decoder.layers[0])
+            xavier = (2 / (cell.inputs + 64)) ** 0.5
+            assert float(cell.input.weight.std()) == pytest.approx(xavier * (8 if first else 1), rel=0.05)
         else:
             assert bias.abs().max() == 0.0
     if how is Initialization.bahdanau2015:
