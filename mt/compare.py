@@ -145,7 +145,9 @@ def _cells(sweep: Path) -> list[Run]:
             "sweep printed at its end, or the run folders themselves"
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from error
+        raise CheckpointError(
+            f"{path}: cannot be read ({error}); the command of the sweep writes it anew, and trains nothing again"
+        ) from error
     if not found:
         raise CheckpointError(f"sweep={sweep}: has no cell")
     return found

@@ -196,9 +196,10 @@ def _data(data: DataConfig) -> Iterator[Problem]:
 
 
 def _unread(key: str, value: Any, where: str, default: Any = None) -> Iterator[Problem]:
-    """An option that was set although nothing reads it."""
+    """An option that was set although nothing reads it; `where` may end with what to take instead."""
     if value != default:
-        yield Problem((key,), f"{key}={show(value)} is not read with {where}; leave it out")
+        way_out = ", or leave it out" if "; take " in where else "; leave it out"
+        yield Problem((key,), f"{key}={show(value)} is not read with {where}{way_out}")
 
 
 def _budget(config: TrainConfig) -> Iterator[Problem]:
