@@ -146,7 +146,7 @@ def _cells(sweep: Path) -> list[Run]:
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"{path}: cannot be read ({error}); the command of the sweep writes it anew, and trains nothing again"
+            f"{path}: cannot be read ({error}); the same sweep, started again, writes it anew"
         ) from error
     if not found:
         raise CheckpointError(f"sweep={sweep}: has no cell")

@@ -87,8 +87,8 @@ def _check_data(folder: Path, hashes: Mapping[str, str]) -> None:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(
-            f"{path} is missing or damaged, so it is not known what the run was trained on; put the file of a "
-            "copy of the run in its place, or start a new run with run=..."
+            f"{path} is missing or damaged, so it is not known what the run was trained on; put a copy of "
+            "the file in its place, or start a new run with run=..."
         ) from error
     if differing:
         raise CheckpointError(
