@@ -149,7 +149,7 @@ def test_reversal_is_learnt_with_attention_and_not_without(name: str) -> None:
         return
     assert share > 0.99
     # A neighbour of the word will do at times, whose state knows the word too; with location alone often.
-    assert error < (0.2 if name == "luong-location" else 0.1), error
+    assert error < (0.4 if name == "luong-location" else 0.1), error
 
 
 def learnt(name: str, steps: int) -> tuple[float, float]:
