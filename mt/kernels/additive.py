@@ -72,6 +72,7 @@ def _chunks(
 
 def _reach(mask: Tensor, batch: int, queries: int) -> npt.NDArray[np.int64]:
     """How many keys, from the first, hold all True of each row: mask like (B, H, T, S) → int (B, T)."""
+    mask = mask[(None,) * (4 - mask.dim())]
     last = mask.flip(-1).to(torch.uint8).argmax(-1)  # 0 also of rows without any True
     reach: npt.NDArray[np.int64] = (mask.shape[-1] - last).amax(1).expand(batch, queries).numpy()
     return reach

@@ -115,7 +115,7 @@ def attention_inputs(mask_name, dtype=torch.float64):
     mask = {
         "none": None,
         "keys": (torch.arange(S) < torch.tensor([S, 2, 1])[:, None])[:, None, None],
-        "causal": torch.ones(1, 1, T, S, dtype=torch.bool).tril(),
+        "causal": torch.ones(T, S, dtype=torch.bool).tril(),
         "random": torch.rand(B, H, T, S, generator=torch.Generator().manual_seed(2)) < 0.5,
     }[mask_name]
     if mask_name == "random":
