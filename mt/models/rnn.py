@@ -169,7 +169,7 @@ def initialize(model: Rnn, how: Initialization) -> None:
             # Else the first layers would hear next to nothing of vectors of length 1 (Multi30k, 600 updates:
             # perplexity 114 instead of 48 with luong_small, 49 instead of 29 with bahdanau_small).
             for reader in _readers_of_embeddings(model):
-                reader.weight *= math.sqrt(reader.weight.shape[1])
+                reader.weight.mul_(math.sqrt(reader.weight.shape[1]))
             for cell in cells:
                 if isinstance(cell, Lstm):
                     assert cell.input.bias is not None
