@@ -275,7 +275,7 @@ def french(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainConfig:
 def test_a_run_is_scored_on_its_test_sets(
     french: TrainConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output, kept = tmp_path / "out" / "scores.json", tmp_path / "kept"
+    output, kept = tmp_path / "scores.json", tmp_path / "kept"
     decoding = DecodingOverrides(beam=2)
     assert run(run=tmp_path / "run", output=output, translations=kept, decoding=decoding) == 0
     records = json.loads(output.read_text(encoding="utf-8"))
