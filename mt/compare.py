@@ -17,6 +17,7 @@ from typing import Any
 
 from mt.config import terminal
 from mt.config.app import run_app
+from mt.config.outputs import check_output
 from mt.config.quoting import as_text
 from mt.config.run_config import load_config, resolve_decoding
 from mt.config.schema import CompareConfig, TrainConfig
@@ -41,7 +42,6 @@ from mt.evaluation.comparison_table import render
 from mt.evaluation.metrics import bleu_by_length, score
 from mt.evaluation.report import text_hash, write_text
 from mt.evaluation.significance import Significance, kept_paired_tests
-from mt.files import check_output
 
 logger = logging.getLogger("mt.compare")
 

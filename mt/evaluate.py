@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from mt.config import terminal
 from mt.config.app import run_app
+from mt.config.outputs import check_output
 from mt.config.schema import DataConfig, EvaluateConfig
 from mt.config.words import one_as_list
 from mt.data.gold_links import GoldLinks, read_gold_links
@@ -30,7 +31,6 @@ from mt.errors import ConfigError, DataError, MTError, printable
 from mt.evaluation.attention_numbers import attention_numbers
 from mt.evaluation.metrics import bleu_by_length, score
 from mt.evaluation.report import Evaluation, table, text_hash, write_text
-from mt.files import check_output
 
 if TYPE_CHECKING:
     from mt.decoding.forced_attention import ForcedAttention

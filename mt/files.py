@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from mt.errors import UsageError
-
 # A write refused for one of these says nothing of the file.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _LONGEST_STEM = 40  # letters of the name that are repeated in the name aside: names have a longest length
@@ -59,36 +57,24 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         sync_folder(target.parent)
 
 
-def check_output(option: str, path: Path) -> None:
+def try_writing(path: Path) -> None:
     """Find out whether `whole_file` can write under a name, before there is anything to write.
 
     A file aside is made and removed: what permissions say is not all (read-only and special file systems, a
     superuser), and nothing is left or changed.
 
-    Args:
-        option: which gave the name.
-
     Raises:
-        UsageError: the name is that of a folder, its folder is not there, or the system refuses.
+        OSError: the system refuses.
     """
+    if is_special(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    aside = _aside(Path(os.path.realpath(path)))
     try:
-        if path.is_dir():
-            raise UsageError(f"{option}={path}: is a folder; name a file")
-        if not path.parent.is_dir():
-            raise UsageError(f"{option}={path}: there is no folder {path.parent}; create it first")
-        if is_special(path):
-            if not os.access(path, os.W_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            return
-        aside = _aside(Path(os.path.realpath(path)))
-        try:
-            aside.open("xb").close()
-        finally:
-            aside.unlink(missing_ok=True)
-    except PermissionError:
-        raise UsageError(f"{option}={path}: no permission to write there") from None
-    except OSError as error:
-        raise UsageError(f"{option}={path}: cannot be written ({error.strerror or error})") from None
+        aside.open("xb").close()
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def _aside(target: Path) -> Path:

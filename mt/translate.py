@@ -30,6 +30,7 @@ from typing import Any, BinaryIO, cast
 
 from mt.config import terminal
 from mt.config.app import run_app
+from mt.config.outputs import check_output
 from mt.config.run_config import resolve_decoding, to_dict
 from mt.config.schema import OutputFormat, TranslateConfig
 from mt.config.words import one_as_list
@@ -41,7 +42,7 @@ from mt.decoding.loading import LoadedRun, choose_run, load_run
 from mt.decoding.translator import CHUNK_LINES, Translation, Translator
 from mt.errors import MTError, UsageError
 from mt.evaluation import heatmap
-from mt.files import check_output, is_special, whole_file
+from mt.files import is_special, whole_file
 from mt.training.device import choose_device, set_threads, tune_process
 
 logger = logging.getLogger("mt.translate")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mt.config.outputs import check_output
 from mt.errors import UsageError
-from mt.files import check_output, make_folder, whole_file, write_whole
+from mt.files import make_folder, whole_file, write_whole
 
 
 def entries(folder: Path) -> list[str]:
