@@ -43,7 +43,7 @@ class Learner:
     Args:
         progress: the counters that came with `start`.
         start: the checkpoint to go on from; None begins with the seed.
-        world: the processes of the run, which all begin with the first one's weights.
+        world: the processes of the run, which all begin with the first one's weights, and this one's device.
 
     Raises:
         CheckpointError: `start` holds another model's weights or state.
@@ -53,19 +53,18 @@ class Learner:
         self,
         config: TrainConfig,
         prepared: Prepared,
-        device: torch.device,
         progress: Progress,
         start: Checkpoint | None,
         world: World,
     ) -> None:
         training = config.training
-        self.device, self._first = device, world.first
+        self.device, self._first = world.device, world.first
         self.sharded = training.shard is Shard.fsdp
         self._config, self._tokenizer = config, prepared.tokenizer
         seed_weights(config.seed)
         self.model = self._build()
         if not self.sharded:
-            move(self.model, device)
+            move(self.model, self.device)
         if start is None and config.model.initialization is Initialization.lexical:
             initialize_lexically(self.model, prepared.train, config.seed)
         if start is not None:
@@ -75,9 +74,9 @@ class Learner:
             sharding.shard(self.model, world)
         self.updater = Updater(self.model, config.optimizer)
         self.ema = Ema(self.model, training.ema_decay) if training.ema_decay > 0 else None
-        self.precision = choose_precision(training.precision, device)
+        self.precision = choose_precision(training.precision, self.device)
         fp16 = self.precision is Precision.fp16
-        self.scaler = torch.amp.GradScaler(device.type, enabled=fp16)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=fp16)
         if start is not None:
             self._restore(start, progress)
         self._set_precision(self.precision)

@@ -44,13 +44,22 @@ def restart_point(folder: Path, world: World, *, begun: bool) -> checkpoint.Chec
     return start
 
 
-def restored_progress(start: checkpoint.Checkpoint, world: World) -> Progress:
-    """The counters of a checkpoint; what has changed since is told.
+def progress_of(start: checkpoint.Checkpoint) -> Progress:
+    """The counters of a checkpoint, as they were stored.
 
     Raises:
         CheckpointError: they are not whole.
     """
-    progress = Progress.from_state(start.state, start.folder / checkpoint.STATE)
+    return Progress.from_state(start.state, start.folder / checkpoint.STATE)
+
+
+def restored_progress(start: checkpoint.Checkpoint, world: World) -> Progress:
+    """The counters to go on with from a checkpoint; what has changed since is told.
+
+    Raises:
+        CheckpointError: they are not whole.
+    """
+    progress = progress_of(start)
     best = start.folder.parent / checkpoint.folder_name(progress.best_step)
     if progress.best_metrics and not best.is_dir():
         logger.warning(

@@ -42,7 +42,7 @@ from mt.training.record import open_record
 from mt.training.reporting import Reporter, tell_end, tell_start
 from mt.training.schedule import Budget, learning_rate
 from mt.training.signals import Halted, Interrupted, Signals
-from mt.training.snapshots import Snapshots, restart_point, restored_progress
+from mt.training.snapshots import Snapshots, progress_of, restart_point, restored_progress
 from mt.training.state import Progress
 from mt.training.step import TrainingStep
 from mt.training.timekeeping import Timekeeper
@@ -124,7 +124,7 @@ def _train(config: TrainConfig, folder: Path, world: World, signals: Signals) ->
         start = restart_point(folder, world, begun=stored is not None)
         if world.first:
             if start is not None:
-                run_folder.refuse_shortened(config, changed, restored_progress(start, world))
+                run_folder.refuse_shortened(config, changed, progress_of(start))
             open_record(folder, config, prepared, world.device, resumed=start is not None)
         trainer = Trainer(config, folder, prepared, budget, start, world, signals)
         tell_start(folder, trainer.learner, trainer.progress, prepared, trainer.validator)
@@ -160,7 +160,7 @@ class Trainer:
             config, prepared, world.device, training.batch_tokens, world, self._signals.may_halt
         )
         self.progress = Progress(world_size=world.size) if start is None else restored_progress(start, world)
-        self.learner = Learner(config, prepared, world.device, self.progress, start, world)
+        self.learner = Learner(config, prepared, self.progress, start, world)
         self.snapshots = Snapshots(config, folder, prepared.tokenizer, self.learner, self.progress, world)
         self.training_step = TrainingStep(config, self.learner, self.progress, world, self.snapshots.last)
         self.timer = Timekeeper(

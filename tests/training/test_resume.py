@@ -382,6 +382,19 @@ def interrupted_at(step: int) -> Callable[[Trainer, Any], None]:
 # --- what goes on: logs, ties, time ---
 
 
+def test_what_changed_since_is_told_once(prepared: Any, tmp_path: Path, monkeypatch, caplog: Any) -> None:
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_update", interrupted_at(3))
+        with pytest.raises(Interrupted):
+            train(small(), folder)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
+    with caplog.at_level(logging.INFO):
+        train(small(training__max_steps=9, resume=str(folder)), folder)
+    assert caplog.text.count("77 CPU threads instead of") == 1
+    assert caplog.text.count("changed for the rest of the run: training.max_steps") == 1
+
+
 def test_no_step_is_told_twice(prepared: Any, tmp_path: Path, monkeypatch) -> None:
     """Case 70, for metrics.jsonl: the steps after the last checkpoint were logged, lost and done again."""
     config = small(training__log_every_steps=1)
