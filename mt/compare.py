@@ -7,6 +7,7 @@ is quick.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import logging
 import sys
@@ -171,14 +172,16 @@ def _outcome(path: Path, cell: str) -> dict[str, Any]:
 
 def _scored(config: CompareConfig, folder: Path, device: Any) -> Scored:
     from mt.decoding.kept import attention_kept, translate_kept
+    from mt.decoding.loading import load_run
 
     stored = load_config(folder / "config.yaml")
     test_set = _test_set(config, stored)
     texts = test_set.sources, [clean_line(line) for line in test_set.references[0]]
     gold = None if config.alignments is None else read_gold_links(config.alignments, *texts)
     decoding = resolve_decoding(stored.decoding, config.decoding)
-    kept = translate_kept(folder, test_set.sources, decoding, device)
-    attention = attention_kept(folder, *texts, device)
+    load = functools.cache(lambda: load_run(folder, device=device))
+    kept = translate_kept(folder, test_set.sources, decoding, load)
+    attention = attention_kept(folder, *texts, load)
     references = test_set.references
     return Scored(
         test_set=test_set,

@@ -17,17 +17,15 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from mt.config.run_config import to_dict
 from mt.config.schema import DecodingConfig
 from mt.decoding.forced_attention import ForcedAttention, forced_attention
-from mt.decoding.loading import load_run
+from mt.decoding.loading import LoadedRun
 from mt.decoding.translator import Translator
 from mt.files import write_whole
 from mt.models.storage import WEIGHTS_FILE, sha256_of
@@ -48,9 +46,12 @@ class KeptTranslations:
 
 
 def translate_kept(
-    run: Path, lines: Sequence[str], options: DecodingConfig, device: torch.device
+    run: Path, lines: Sequence[str], options: DecodingConfig, load: Callable[[], LoadedRun]
 ) -> KeptTranslations:
     """One translation per line, from the run's folder or made now.
+
+    Args:
+        load: gives the run with its final model; called where something has to be made.
 
     Raises:
         CheckpointError, TokenizerError: the run has no final model that can be used.
@@ -64,15 +65,15 @@ def translate_kept(
     path = _path(run, identity)
     found = _read(path, identity, len(lines))
     if found is None:
-        found = _translate(run, lines, options, device)
+        found = _translate(load, lines, options)
         _keep(path, {**identity, **dataclasses.asdict(found)})
     return found
 
 
 def attention_kept(
-    run: Path, sources: Sequence[str], references: Sequence[str], device: torch.device
+    run: Path, sources: Sequence[str], references: Sequence[str], load: Callable[[], LoadedRun]
 ) -> ForcedAttention | None:
-    """`forced_attention` of the run's final model, from the run's folder or found now.
+    """`forced_attention` of the run's final model, from the run's folder or found now; see `translate_kept`.
 
     Raises:
         CheckpointError, TokenizerError: the run has no final model that can be used.
@@ -83,7 +84,7 @@ def attention_kept(
         content = json.loads(path.read_bytes())
         if all(content[key] == value for key, value in identity.items()):
             return ForcedAttention.from_json(content["attention"]) if content["attention"] else None
-    loaded = load_run(run, device=device)
+    loaded = load()
     found = forced_attention(loaded.model, loaded.tokenizer, sources, references)
     _keep(path, {**identity, "attention": None if found is None else found.to_json()})
     return found
@@ -104,15 +105,16 @@ def _path(run: Path, identity: dict[str, Any], kind: str = "") -> Path:
 
 
 def _translate(
-    run: Path, lines: Sequence[str], options: DecodingConfig, device: torch.device
+    load: Callable[[], LoadedRun], lines: Sequence[str], options: DecodingConfig
 ) -> KeptTranslations:
-    loaded = load_run(run, device=device)
+    loaded = load()
+    device = loaded.model.source_embedding.weight.device
     translator = Translator(loaded.model, loaded.tokenizer, dataclasses.replace(options, n_best=1), device)
     begin = time.perf_counter()
     found = [translation.text for translation in translator.translate(lines)]
     seconds = time.perf_counter() - begin
     for warning in translator.report.warnings():
-        logger.warning("%s: %s", run, warning)
+        logger.warning("%s: %s", loaded.folder, warning)
     return KeptTranslations(found, seconds)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from mt.data.tokenizer import Tokenizer
 from mt.decoding import kept
 from mt.decoding.forced_attention import ForcedAttention, forced_attention
-from mt.decoding.loading import load_run
+from mt.decoding.loading import LoadedRun, load_run
 from mt.evaluation.attention_numbers import attention_numbers
 from tests.decoding.runs import SENTENCES, tiny_tokenizer, write_run
 
@@ -126,20 +126,23 @@ def test_it_is_kept_in_the_run_s_folder(
     tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(tmp_path / "A", tokenizer)
-    cpu = torch.device("cpu")
-    first = kept.attention_kept(run, SENTENCES, SENTENCES, cpu)
+
+    def load() -> LoadedRun:
+        return load_run(run)
+
+    first = kept.attention_kept(run, SENTENCES, SENTENCES, load)
     (path,) = (run / "translations").glob("attention-*.json")
 
     def never(*_: Any) -> None:
         raise AssertionError("read again")
 
     monkeypatch.setattr(kept, "forced_attention", never)
-    assert first == kept.attention_kept(run, SENTENCES, SENTENCES, cpu)
+    assert first == kept.attention_kept(run, SENTENCES, SENTENCES, load)
     assert first is not None and ForcedAttention.from_json(json.loads(json.dumps(first.to_json()))) == first
     assert np.isfinite(first.model.entropy)
     with pytest.raises(AssertionError, match="read again"):
-        kept.attention_kept(run, SENTENCES, SENTENCES[::-1], cpu)
+        kept.attention_kept(run, SENTENCES, SENTENCES[::-1], load)
     for damage in ("", "{}", path.read_text("utf-8").replace('"cut": ', '"cuts": ')):
         path.write_text(damage, encoding="utf-8")
         with pytest.raises(AssertionError, match="read again"):
-            kept.attention_kept(run, SENTENCES, SENTENCES, cpu)
+            kept.attention_kept(run, SENTENCES, SENTENCES, load)
