@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-# A write refused for one of these says nothing of the file.
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""A full disk, a quota, and the largest file that this process may write (ulimit -f)."""
+
 _LONGEST_STEM = 40  # letters of the name that are repeated in the name aside: names have a longest length
 
 
@@ -48,7 +49,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             aside.chmod(target.stat().st_mode & 0o777)
         os.replace(aside, target)
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:  # what says so names no file
             error.filename = str(path)
         raise
     finally:

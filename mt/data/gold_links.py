@@ -24,6 +24,7 @@ from mt.data.lines import TextFile, counted, read_lines
 from mt.errors import DataError, printable
 
 Link = tuple[int, int]
+"""A source word and a target word, counted from 0."""
 
 _PHARAOH = re.compile(r"(\d{1,9})([-?p])(\d{1,9})", re.ASCII)
 _NAACL = re.compile(r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[01]?\.?\d*)?", re.ASCII)

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mt.data.gold_links import Link
 from mt.data.lines import counted
 from mt.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from mt.decoding.translator import Translation
@@ -36,9 +37,6 @@ END = "</s>"
 
 MEAN, ALL = "mean", "all"
 """What may stand for the number of a layer or head."""
-
-Link = tuple[int, int]
-"""A source word and a target word, counted from 0."""
 
 # Pairs are run together up to so many weights of a head (sentences x longest source x longest target): a
 # quarter of a megabyte for each head of each layer.

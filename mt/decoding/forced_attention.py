@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mt.data.gold_links import Link
 from mt.data.tokenizer import Tokenizer
-from mt.decoding.alignments import Link, View, attention_shape, attentions, forced_pairs, links, pharaoh
+from mt.decoding.alignments import View, attention_shape, attentions, forced_pairs, links, pharaoh
 from mt.models.seq2seq import Seq2Seq
 
 

@@ -12,7 +12,6 @@ Not in here: what the tensors and counters mean (`mt.training.snapshots`).
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import logging
@@ -38,8 +37,6 @@ MODEL, FACTS = WEIGHTS_FILE, FACTS_FILE
 OPTIMIZER, STATE, MANIFEST = "optimizer.safetensors", "state.json", "manifest.json"
 _FILES = (MODEL, FACTS, OPTIMIZER, STATE)
 _FORMAT = 1
-# A full disk, a quota, and the largest file that this process may write (ulimit -f).
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NAME = re.compile(r"step-(\d{8,})")
 _TEMPORARY = ".tmp-"
 _DAMAGED = "damaged-"
@@ -244,7 +241,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def cannot_write(path: Path, error: Exception, needed: int) -> CheckpointError:
     """The message for a failed write, with the size that is needed."""
     text = str(error)  # of the safetensors library too, which hands on the system's words and no number
-    reason = next((os.strerror(number) for number in _NO_ROOM if os.strerror(number) in text), None)
+    reason = next((os.strerror(number) for number in files.NO_ROOM if os.strerror(number) in text), None)
     if reason is not None:
         return CheckpointError(
             f"no space left for {path}, which needs {needed / 1e6:.1f} MB ({reason}); "

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from mt.config.validate import find_problems
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_rnn.py"
+from tests.evaluation import scripts
 
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bench_rnn", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bench_rnn"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load("bench_rnn")
 
 
 def test_sides_without_their_python_are_left_out(bench: ModuleType) -> None:

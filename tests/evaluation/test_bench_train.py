@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,18 +15,12 @@ from mt.config.schema import AttentionConfig, ModelConfig
 from mt.kernels import linear
 from mt.models.build import build_model
 from mt.training.loss import label_smoothed_loss
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_train.py"
+from tests.evaluation import scripts
 
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bench_train", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load("bench_train")
 
 
 @pytest.mark.parametrize(("source", "target"), [(9, 14), (21, 6)])

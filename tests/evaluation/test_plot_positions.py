@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -16,17 +15,12 @@ from mt.decoding.loading import load_run
 from mt.models.build import build_model
 from mt.models.storage import ModelFacts, save_model, write_facts
 from tests.decoding.runs import tiny_tokenizer, write_run
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "plot_positions.py"
+from tests.evaluation import scripts
 
 
 @pytest.fixture(scope="module")
 def plot() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("plot_positions", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load("plot_positions")
 
 
 def test_tables_are_the_formulas(plot: ModuleType) -> None:

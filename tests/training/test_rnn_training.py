@@ -32,7 +32,7 @@ from mt.models.rnn import Rnn
 from mt.models.storage import read_tensors
 from mt.training.loss import label_smoothed_loss
 from mt.training.trainer import train
-from tests.training.world import Killed, kill, small
+from tests.training.world import FAMILIES, Killed, kill, small
 
 
 def recurrent(**changes: Any) -> TrainConfig:
@@ -47,12 +47,7 @@ def recurrent(**changes: Any) -> TrainConfig:
     )
 
 
-BAHDANAU = {
-    "model__rnn__cell": Cell.gru,
-    "model__rnn__query": StateIndex.previous,
-    "model__rnn__feed": Feed.context_in_gates,
-    "model__rnn__readout": Readout.maxout,
-}
+BAHDANAU = FAMILIES["bahdanau"]
 
 
 @pytest.mark.parametrize("changes", [{}, BAHDANAU], ids=["luong", "bahdanau"])
